@@ -51,7 +51,7 @@ export default defineConfig({
             },
             {
               name: "ui",
-              test: /console\/src\/(ui\/(?!MarkdownBody|ToasterMessages|ListScreen|list-columns|table\/growing)|lib\/|api\/)|node_modules\/(@radix-ui|@floating-ui|aria-hidden|react-remove-scroll|react-style-singleton|use-callback-ref|use-sidecar|@tanstack\/(react-virtual|virtual-core))/,
+              test: /console\/src\/(ui\/(?!MarkdownBody|MorePopover|Popover|ToasterMessages|ListScreen|list-columns|table\/growing)|lib\/|api\/)|node_modules\/(@radix-ui(?!\/react-popover)|@floating-ui|aria-hidden|react-remove-scroll|react-style-singleton|use-callback-ref|use-sidecar|@tanstack\/(react-virtual|virtual-core))/,
             },
           ],
         },

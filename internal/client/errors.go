@@ -14,7 +14,8 @@ import (
 type Error struct {
 	Status int
 	Code   string
-	// Detail is the text of `detail`, its JSON if it is not a string, or the whole body if there is no `detail`.
+	// Detail is the text of `detail`, its JSON if it is not a string, the whole body if there is no `detail`, or the name of
+	// the status if there is no body.
 	Detail string
 	Body   []byte
 	// RequestID is the id of the request, which the logs of the server have too.
@@ -30,6 +31,9 @@ func (a *Response) Err() *Error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
 		Code   string          `json:"code"`
+	}
+	if e.Detail == "" {
+		e.Detail = strings.ToLower(http.StatusText(a.Status))
 	}
 	if json.Unmarshal(a.Body, &body) != nil || len(body.Detail) == 0 {
 		return e

@@ -109,7 +109,7 @@ func TestClient_Get_invalidResponses(t *testing.T) {
 		"wrong type":       {200, `{"id":3}`, "decode the response to GET /x"},
 		"truncated JSON":   {200, `{"id":"a"`, "decode the response to GET /x"},
 		"not modified":     {304, "", "304: "},
-		"empty body":       {500, "", "500: "},
+		"empty body":       {500, "", "500: internal server error"},
 		"null body":        {500, "null", "500: null"},
 		"null detail":      {500, `{"detail":null}`, "500: "},
 		"object as detail": {409, `{"detail":{"at":"x"}}`, `409: {"at":"x"}`},

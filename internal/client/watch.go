@@ -128,12 +128,12 @@ var errFailed = errors.New("the server reports a failure in the stream")
 // errSilent reports a connection on which nothing has arrived for too long.
 var errSilent = errors.New("the server has sent nothing for too long")
 
-// handlerError marks the errors of a handler, as opposed to those of the connection.
+// handlerError marks an error of a handler, in contrast to those of the connection.
 type handlerError struct{ error }
 
 // Retryable reports whether the same request may succeed later: the server could not be reached, the connection broke, or
-// the response was 429, 502, 503 or 504. An error of a disk or of standard output is different, and a certificate that
-// is not valid does not become valid.
+// the response was 429, 502, 503 or 504. It is false for errors of a disk or of standard output, and for an invalid
+// certificate.
 func Retryable(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		switch refused.Status {

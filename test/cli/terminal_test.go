@@ -88,3 +88,15 @@ func (v *terminal) wait() (string, int) {
 	<-v.read
 	return v.text(), v.cmd.ProcessState.ExitCode()
 }
+
+// top opens cluster top in a terminal, waits for its tables, and ends it by a key.
+func (w *world) top(t *testing.T) {
+	t.Helper()
+	v := openTerminal(t, w.program(t, t.TempDir(), append(w.signedIn("admin"), "TERM=xterm-256color"), "cluster", "top"))
+	w.until(t, "the screen shows the pools and the nodes", func() bool {
+		return strings.Contains(v.text(), "pools (") && strings.Contains(v.text(), "nodes (")
+	})
+	v.press("q")
+	_, code := v.wait()
+	require.Zero(t, code, v.text())
+}

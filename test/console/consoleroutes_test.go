@@ -69,6 +69,8 @@ func runRoutes(l *e2eflow.Loop, o routeObjects) []consoleRoute {
 		{Name: "compare-none", Path: "/compare"},
 		{Name: "compare-params", Path: compare + "&tab=params"},
 		{Name: "compare-values", Path: compare + "&tab=values"},
+		{Name: "compare-samples", Path: compare + "&tab=samples"},
+		{Name: "compare-logs", Path: compare + "&tab=logs"},
 		{Name: "compare-groups", Path: compare + "&group=seed"},
 	}
 }
@@ -164,5 +166,15 @@ func gatewayRoutes(o routeObjects) []consoleRoute {
 			Name: "share-unknown", Path: "/share/shr_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", Stranger: true,
 			statuses: []string{"404 GET /api/share/shr_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
 		},
+	}
+}
+
+// emptyRoutes are the pages that a new user opens first, while nothing is made in the installation.
+func emptyRoutes() []consoleRoute {
+	return []consoleRoute{
+		{Name: "empty-overview", Path: "/", Ready: "text=You have no runs yet."},
+		{Name: "empty-jobs", Path: "/jobs", Ready: "text=No jobs yet"},
+		{Name: "empty-runs", Path: "/runs", Ready: "text=No runs yet"},
+		{Name: "empty-deployments", Path: "/deployments", Ready: "text=No deployment yet"},
 	}
 }

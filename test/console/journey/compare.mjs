@@ -1,5 +1,6 @@
 // J5: fifty runs over each other. Only what differs is shown, each run has a colour and a dash of its own that a reload
-// keeps, the values at the cursor are those of the runs, and the address reproduces the view.
+// keeps, the values at the cursor and in the table are those of the runs, two runs have their responses and the ends of their
+// logs side by side, and the address reproduces the view.
 import assert from "node:assert/strict";
 
 const count = 50;
@@ -14,8 +15,49 @@ async function reportRun(admin, name, at) {
   const ts = new Date().toISOString();
   await report("hparams", { params: { lr: at / 1000, depth: 12 } });
   await report("metrics", { points: Array.from({ length: steps }, (_, step) => ({ key: "train/loss", step, value: lossOf(at, step), ts })) });
+  // Both prompts are in all runs; only the response to the second one differs.
+  const samples = [
+    { user: "1+2?", assistant: "3", reward: 1 },
+    { user: "27+46?", assistant: `the sum is ${at}`, reward: 0 },
+  ];
+  await report("validation", { step: steps, avg_reward: 0.5, samples });
+  await report("logs", { chunks: [`the last words of ${name}\n`] });
   await report("lifecycle", { event: "succeeded", ts });
   return run.id;
+}
+
+// readTable opens the table of a chart by the keyboard and checks its last row.
+async function readTable(page, card, name) {
+  await card.getByRole("button", { name: "Actions for train/loss" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("menuitem", { name: "Table of values" }).waitFor();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog", { name: "train/loss" });
+  const grid = dialog.getByRole("grid", { name: "train/loss" });
+  await grid.getByRole("columnheader", { name: name(`rate${count}`), exact: true }).waitFor();
+  assert.equal(await grid.getByRole("columnheader").count(), 1 + count, "a column for each run");
+  await grid.getByRole("row").nth(1).focus();
+  await page.keyboard.press("End");
+  const cells = await grid.locator(`[data-row='${steps - 1}']`).getByRole("gridcell").allInnerTexts();
+  assert.deepEqual(cells.map((text) => Number(text.replaceAll(",", ""))), [steps - 1, ...Array.from({ length: count }, (_, at) => lossOf(at + 1, steps - 1))]);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+}
+
+// readSideBySide checks the responses and the ends of the logs of two runs.
+async function readSideBySide(page, name) {
+  await page.getByRole("tab", { name: "Samples" }).click();
+  await page.getByText("1 of 2 prompts").waitFor();
+  const prompt = page.getByRole("article", { name: "Prompt" });
+  assert.match(await prompt.innerText(), /27\+46\?[^]*the sum is 1[^]*the sum is 2$/);
+  assert.deepEqual(await prompt.locator("ins, del").allInnerTexts(), ["1", "2"], "the words that differ are marked");
+  await page.getByRole("checkbox", { name: "Only differences" }).click();
+  await page.getByText("2 of 2 prompts").waitFor();
+  await page.getByRole("combobox", { name: "Compared with the baseline" }).click();
+  await page.getByRole("option", { name: name("rate7"), exact: true }).click();
+  await prompt.filter({ hasText: "the sum is 7" }).waitFor();
+  await page.getByRole("tab", { name: "Logs" }).click();
+  for (const run of ["rate1", "rate7"]) await page.getByRole("region", { name: `End of the log of ${name(run)}`, exact: true }).getByText(`the last words of ${name(run)}`).waitFor();
 }
 
 export default async function ({ task, admin, name, desk }) {
@@ -43,6 +85,8 @@ export default async function ({ task, admin, name, desk }) {
   const top = await legend.getByRole("listitem").first().innerText();
   assert.match(top, new RegExp(name(`rate${count}`)));
   assert.equal(Number(top.split("\n").at(-1).replaceAll(",", "")), lossOf(count, steps - 1));
+  await page.mouse.move(0, 0);
+  await readTable(page, card, name);
   await page.reload();
   await card.locator("canvas").waitFor();
   await page.getByRole("button", { name: "and 38 more" }).click();
@@ -58,4 +102,6 @@ export default async function ({ task, admin, name, desk }) {
   const again = await desk();
   await again.goto(page.url());
   await again.getByRole("table").getByText("depth", { exact: true }).waitFor();
+  await page.getByRole("checkbox", { name: "Only differences" }).click();
+  await readSideBySide(page, name);
 }

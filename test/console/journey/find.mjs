@@ -95,7 +95,7 @@ export default async function (journey) {
   await page.keyboard.press("Control+k");
   const palette = page.getByRole("dialog");
   await palette.getByRole("combobox").fill(run.name);
-  await palette.getByRole("option").filter({ hasText: run.name }).filter({ hasText: "Runs" }).click();
+  await palette.getByRole("option").filter({ has: page.getByText(run.name, { exact: true }) }).filter({ hasText: "Runs" }).click();
   await page.waitForURL((url) => url.pathname === `/runs/${run.id}`);
   await page.getByRole("heading", { name: run.name }).waitFor();
 

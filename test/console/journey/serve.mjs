@@ -48,6 +48,19 @@ async function register(page, task, name) {
   await page.getByText(/is registered/).first().waitFor();
 }
 
+// closeChat sends a message in the chat box of a deployment and closes the tab, which ends the token of the box.
+async function closeChat(page, task, admin, id) {
+  const tokens = `/api/model-deployments/${id}/tokens`;
+  const own = (list) => list.filter((token) => token.name === "console chat");
+  await page.goto(`${task.url}/deployments/${id}`);
+  await page.getByRole("textbox", { name: "Message to the model", exact: true }).fill("1+2?");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.getByText(/A token was created for this box/).waitFor();
+  assert.deepEqual(own(await admin.get(tokens)).map((token) => token.revoked_at), [null]);
+  await page.close();
+  await admin.until(tokens, (list) => own(list).every((token) => token.revoked_at !== null));
+}
+
 export default async function ({ task, admin, name, desk }) {
   const page = await desk();
   await register(page, task, name("served"));
@@ -116,5 +129,6 @@ export default async function ({ task, admin, name, desk }) {
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
   await page.getByText("Revoked", { exact: true }).waitFor();
   assert.equal((await admin.send("POST", new URL(url).pathname, {}, token)).status, 401);
+  await closeChat(await desk(), task, admin, id);
   await admin.post(`/api/model-deployments/${id}/suspend`, { mode: "cut" });
 }

@@ -33,6 +33,8 @@ const until = async (condition, what) => {
 };
 
 const line = "line (\\d+)";
+// The height of a line of the log in pixels.
+const rowHeight = 18;
 
 export default async function ({ task, admin, name, stranger, signIn }) {
   const job = await admin.command(name("tabs"), ["python", "-c", beat]);
@@ -61,6 +63,10 @@ export default async function ({ task, admin, name, stranger, signIn }) {
   await beyond(metrics, step, await beyond(metrics, step, 0) + 10);
   await show(log, "visible");
   await beyond(log, line, hidden + 20);
+  // The log continues while it is read, so that the last line of before may be far above.
+  await log.getByRole("button", { name: "Follow new lines" }).click();
+  await log.getByRole("region", { name: "Log", exact: true }).evaluate((region, top) => region.scrollTo(0, top), (hidden - 10) * rowHeight);
+  await log.locator(`main [data-line='${hidden}']`).waitFor();
   const lines = await log.evaluate(() => [...document.querySelectorAll("main [data-line]")].map((row) => Number(row.dataset.line)));
   assert.deepEqual(lines, lines.map((_, at) => lines[0] + at), "lines are missing or twice");
   assert.ok(lines.includes(hidden), "the lines of before are shown");

@@ -1,8 +1,9 @@
 // Package apidoc owns the explanation of the objects of the API from its OpenAPI document, which each installation
-// serves for its own version.
+// serves for its own version. No document, however strange, makes it fail otherwise than with an error.
 package apidoc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -24,11 +25,32 @@ type schema struct {
 	Items       *schema            `json:"items"`
 	AnyOf       []*schema          `json:"anyOf"`
 	AllOf       []*schema          `json:"allOf"`
+	Values      *schema            `json:"-"` // of additionalProperties
+	Additional  json.RawMessage    `json:"additionalProperties"`
+	Const       any                `json:"const"`
 	Minimum     json.Number        `json:"minimum"`
 	Maximum     json.Number        `json:"maximum"`
+	MinLength   json.Number        `json:"minLength"`
 	MaxLength   json.Number        `json:"maxLength"`
+	MinItems    json.Number        `json:"minItems"`
+	MaxItems    json.Number        `json:"maxItems"`
+	Format      string             `json:"format"`
 	Pattern     string             `json:"pattern"`
 	Default     any                `json:"default"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler. The schema of additional members can also be a boolean.
+func (s *schema) UnmarshalJSON(raw []byte) error {
+	type plain schema
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode((*plain)(s)); err != nil {
+		return err
+	}
+	if bytes.HasPrefix(s.Additional, []byte("{")) {
+		return json.Unmarshal(s.Additional, &s.Values)
+	}
+	return nil
 }
 
 // Parse reads an OpenAPI document.
@@ -78,8 +100,11 @@ type UnknownError struct {
 
 // Error implements error.
 func (e *UnknownError) Error() string {
-	if e.In == "" {
+	switch {
+	case e.In == "":
 		return fmt.Sprintf("the API has no object %q; signalbox explain lists all", e.Name)
+	case len(e.Known) == 0:
+		return fmt.Sprintf("%s has no member %q; it has none at all", e.In, e.Name)
 	}
 	return fmt.Sprintf("%s has no member %q; it has %s", e.In, e.Name, strings.Join(e.Known, ", "))
 }
@@ -94,18 +119,15 @@ func (d *Document) Explain(path string) (Explanation, error) {
 	current, within := d.schemas[name], name
 	for _, member := range parts[1:] {
 		object := d.object(current)
-		next, ok := object.Properties[member]
-		if !ok {
+		next := object.Properties[member]
+		if next == nil {
 			return Explanation{}, &UnknownError{Name: member, In: within, Known: members(object)}
 		}
 		within += "." + member
 		current = next
 	}
 	object := d.object(current)
-	out := Explanation{Path: within, Type: d.typeOf(current), Description: current.Description, Fields: []Field{}}
-	if out.Description == "" {
-		out.Description = object.Description
-	}
+	out := Explanation{Path: within, Type: d.typeOf(current), Description: d.description(current), Fields: []Field{}}
 	for _, member := range members(object) {
 		p := object.Properties[member]
 		out.Fields = append(out.Fields, Field{
@@ -117,18 +139,25 @@ func (d *Document) Explain(path string) (Explanation, error) {
 
 // kind finds an object by its name in any case, in singular or plural: job, Jobs and JobSpec all work.
 func (d *Document) kind(name string) (string, bool) {
+	plural := ""
 	for _, known := range d.Kinds() {
-		if strings.EqualFold(known, name) || strings.EqualFold(known+"s", name) {
+		switch {
+		case d.schemas[known] == nil:
+		case strings.EqualFold(known, name):
 			return known, true
+		case strings.EqualFold(known+"s", name):
+			plural = known
 		}
 	}
-	return "", false
+	return plural, plural != ""
 }
 
 func members(s *schema) []string {
 	out := make([]string, 0, len(s.Properties))
-	for name := range s.Properties {
-		out = append(out, name)
+	for name, property := range s.Properties {
+		if property != nil {
+			out = append(out, name)
+		}
 	}
 	slices.Sort(out)
 	return out
@@ -137,20 +166,25 @@ func members(s *schema) []string {
 // maxReferences bounds the references that are followed, because a document could refer in a circle.
 const maxReferences = 16
 
-// object returns the object that a schema is or refers to: behind references, in a list, or as one of several types.
+// object returns the object that a schema is or refers to: behind references, in a list, as the values of a map, or as
+// one of several types.
 func (d *Document) object(s *schema) *schema {
 	for range maxReferences {
 		switch {
 		case s == nil:
 			return &schema{}
 		case s.Ref != "":
-			s = d.schemas[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]]
+			s = d.schemas[target(s.Ref)]
 		case s.Items != nil:
 			s = s.Items
+		case len(s.Properties) > 0:
+			return s
 		case len(s.AnyOf) > 0:
-			s = s.AnyOf[0]
-		case len(s.AllOf) > 0 && len(s.Properties) == 0:
-			s = s.AllOf[0]
+			s = oneObject(s.AnyOf)
+		case len(s.AllOf) > 0:
+			s = oneObject(s.AllOf)
+		case s.Values != nil:
+			s = s.Values
 		default:
 			return s
 		}
@@ -158,11 +192,31 @@ func (d *Document) object(s *schema) *schema {
 	return &schema{}
 }
 
+// oneObject returns the first schema that can lead to an object, or otherwise the first one. A member that can be null has
+// two types, and null can be the first one.
+func oneObject(all []*schema) *schema {
+	leads := func(s *schema) bool { return s != nil && (s.Ref != "" || s.Items != nil || len(s.Properties) > 0) }
+	return all[max(slices.IndexFunc(all, leads), 0)]
+}
+
+// target returns the name of the object to which a reference leads.
+func target(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+
+// description returns the description of a schema, or of what it refers to.
 func (d *Document) description(s *schema) string {
-	if s.Description != "" || s.Ref == "" {
-		return s.Description
+	for range maxReferences {
+		if s == nil || s.Description != "" || s.Ref == "" {
+			break
+		}
+		s = d.schemas[target(s.Ref)]
 	}
-	return d.object(s).Description
+	if s == nil {
+		return ""
+	}
+	if s.Description == "" && len(s.AnyOf) > 0 {
+		return d.object(s).Description
+	}
+	return s.Description
 }
 
 // typeOf returns the type of a schema for people: integer, 0 to 100; queued | running; [Artifact].
@@ -171,21 +225,37 @@ func (d *Document) typeOf(s *schema) string {
 	case s == nil:
 		return "any"
 	case s.Ref != "":
-		name := s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]
-		if target := d.schemas[name]; target != nil && len(target.Enum) > 0 {
-			return d.typeOf(target)
+		name := target(s.Ref)
+		if named := d.schemas[name]; named != nil && named.Ref == "" && len(named.Enum) > 0 {
+			return join(named.Enum, " | ")
 		}
 		return name
+	case s.Const != nil:
+		return fmt.Sprint(s.Const)
 	case len(s.Enum) > 0:
-		return join(s.Enum, " | ")
+		return join(s.Enum, " | ") + standard(s)
 	case len(s.AnyOf) > 0:
-		return d.joinTypes(s.AnyOf)
+		return d.joinTypes(s.AnyOf) + standard(s)
 	case len(s.AllOf) > 0:
 		return d.joinTypes(s.AllOf)
 	case s.Items != nil:
-		return "[" + d.typeOf(s.Items) + "]"
+		return "[" + d.typeOf(s.Items) + "]" + bounds(s)
+	case s.Values != nil && len(s.Properties) == 0:
+		return "{text: " + d.typeOf(s.Values) + "}"
 	}
-	return named(s.Type) + bounds(s)
+	return named(s.Type) + bounds(s) + standard(s)
+}
+
+// standard returns the default value.
+func standard(s *schema) string {
+	if s.Default == nil {
+		return ""
+	}
+	raw, err := json.Marshal(s.Default)
+	if err != nil {
+		return ""
+	}
+	return ", default " + string(raw)
 }
 
 func (d *Document) joinTypes(all []*schema) string {
@@ -214,17 +284,26 @@ func join(values []any, between string) string {
 	return strings.Join(texts, between)
 }
 
-// bounds returns the limits of a number or a text.
+// bounds returns the limits of a number, a text or a list, and the form of a text.
 func bounds(s *schema) string {
+	out := between(s.Minimum, s.Maximum, "") + between(s.MinLength, s.MaxLength, " characters") + between(s.MinItems, s.MaxItems, " elements")
 	switch {
-	case s.Minimum != "" && s.Maximum != "":
-		return fmt.Sprintf(", %s to %s", s.Minimum, s.Maximum)
-	case s.Minimum != "":
-		return fmt.Sprintf(", at least %s", s.Minimum)
-	case s.Maximum != "":
-		return fmt.Sprintf(", at most %s", s.Maximum)
-	case s.MaxLength != "":
-		return fmt.Sprintf(", at most %s characters", s.MaxLength)
+	case s.Format == "date-time":
+		out += ", such as 2026-01-31T10:00:00Z" // a pattern would only repeat the format
+	case s.Pattern != "":
+		out += ", that matches " + s.Pattern
+	}
+	return out
+}
+
+func between(low, high json.Number, unit string) string {
+	switch {
+	case low != "" && high != "":
+		return fmt.Sprintf(", %s to %s%s", low, high, unit)
+	case low != "":
+		return fmt.Sprintf(", at least %s%s", low, unit)
+	case high != "":
+		return fmt.Sprintf(", at most %s%s", high, unit)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package command_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,6 +21,7 @@ type harness struct {
 	server   *httptest.Server
 	env      map[string]string
 	in       string
+	reader   io.Reader // standard input in place of in
 	terminal bool
 	opened   []string
 }
@@ -45,8 +47,12 @@ func (h *harness) run(args ...string) result { return h.runContext(h.t.Context()
 func (h *harness) runContext(ctx context.Context, args ...string) result {
 	h.t.Helper()
 	var out, errOut bytes.Buffer
+	var in io.Reader = strings.NewReader(h.in)
+	if h.reader != nil {
+		in = h.reader
+	}
 	code := command.Execute(ctx, &session.Env{
-		In: strings.NewReader(h.in), Out: &out, Err: &errOut, InTerminal: h.terminal, Getenv: func(name string) string { return h.env[name] },
+		In: in, Out: &out, Err: &errOut, InTerminal: h.terminal, Getenv: func(name string) string { return h.env[name] },
 		Dir: h.t.TempDir(), Clock: clock.Real(), Jitter: func() float64 { return 0 }, NewKey: func() string { return "key" }, Zone: time.UTC, Version: "v1.2.3",
 		OpenBrowser: func(address string) error { h.opened = append(h.opened, address); return nil },
 	}, args)

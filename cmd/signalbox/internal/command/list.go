@@ -205,8 +205,14 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 		limit = everything
 	}
 	if p.Format == output.Lines && p.Filter == nil {
-		_, more, err := c.Each(cmd.Context(), path, query, limit, func(row json.RawMessage) error { return p.Row(k.columns, row) })
-		t.leftOut(k, more, limit, -1)
+		printed := 0
+		total, more, err := c.Each(cmd.Context(), path, query, limit, func(row json.RawMessage) error {
+			printed++
+			return p.Row(k.columns, row)
+		})
+		if err == nil {
+			t.leftOut(k, more, printed, limit, total)
+		}
 		return err
 	}
 	list, err := c.List(cmd.Context(), path, query, limit)
@@ -220,7 +226,7 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err := p.Rows(k.columns, list.Rows); err != nil {
 		return err
 	}
-	t.leftOut(k, list.More, limit, list.Total)
+	t.leftOut(k, list.More, len(list.Rows), limit, list.Total)
 	return nil
 }
 
@@ -249,13 +255,17 @@ func (t *tool) rows(p *output.Printer, many string, columns []output.Column, row
 }
 
 // leftOut states that a list has more rows than were printed.
-func (t *tool) leftOut(k kind, more bool, limit, total int) {
+func (t *tool) leftOut(k kind, more bool, printed, limit, total int) {
+	remedy := "--limit 0 lists all"
+	if limit == everything {
+		remedy = "the server lists no more, so select some"
+	}
 	switch {
 	case !more:
-	case total > 0:
-		t.Say("%d of %d %s; --limit 0 lists all", limit, total, k.many)
+	case total > printed:
+		t.Say("%d of %d %s; %s", printed, total, k.many, remedy)
 	default:
-		t.Say("more %s than these %d; --limit 0 lists all", k.many, limit)
+		t.Say("more %s than these %d; %s", k.many, printed, remedy)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"path/filepath"
 
@@ -89,6 +90,9 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 		return err
 	}
 	t.Say("logged in to %s as %s%s", chosen.Server, who.Username, t.until(login))
+	if t.Getenv(settings.EnvToken) != "" {
+		t.Say("%s is set and comes before this login", settings.EnvToken)
+	}
 	if reason != nil {
 		t.Say("the login is in %s, which only you can read, because this machine has no keyring (%s)", filepath.Join(dir, credential.FileName), reason)
 	}
@@ -226,7 +230,7 @@ func (t *tool) readToken() (credential.Credential, error) {
 		return credential.Credential{}, fmt.Errorf("read the token: %w", err)
 	}
 	if len(raw) > maxToken {
-		return credential.Credential{}, session.Usage("standard input has more than %d bytes, which is too long for a token", maxToken)
+		return credential.Credential{}, session.Usage("standard input has more than %d bytes; a token is shorter", maxToken)
 	}
 	token, err := credential.ParseToken(string(raw))
 	if err != nil {
@@ -256,18 +260,9 @@ func (t *tool) logout() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			login, err := t.Login(chosen)
+			user, err := t.endLogin(cmd.Context(), chosen)
 			if err != nil {
 				return err
-			}
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			// A login that the server no longer accepts is removed too.
-			err = c.Post(cmd.Context(), "/api/auth/logout", nil, nil)
-			if refused, ok := errors.AsType[*client.Error](err); err != nil && (!ok || refused.Status != 401) {
-				return fmt.Errorf("the login was not ended and is kept: %w", err)
 			}
 			if t.Getenv(settings.EnvToken) != "" {
 				t.Say("the login of %s has ended", settings.EnvToken)
@@ -280,10 +275,30 @@ func (t *tool) logout() *cobra.Command {
 			if err := store.Delete(chosen.Name); err != nil {
 				return err
 			}
-			t.Say("logged out of %s (%s)", chosen.Server, login.User)
+			t.Say("logged out of %s (%s)", chosen.Server, firstOf(user, "the login had expired"))
 			return nil
 		},
 	}
+}
+
+// endLogin ends the login on the server and returns its user. A login that has expired, or that the server no longer accepts, has ended already.
+func (t *tool) endLogin(ctx context.Context, chosen settings.Chosen) (user string, err error) {
+	login, err := t.Login(chosen)
+	if expired, ok := errors.AsType[*session.LoginError](err); ok && expired.Expired {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	c, err := t.ClientOf(chosen)
+	if err != nil {
+		return "", err
+	}
+	err = c.With(login.Token).Post(ctx, "/api/auth/logout", nil, nil)
+	if refused, ok := errors.AsType[*client.Error](err); err != nil && (!ok || refused.Status != http.StatusUnauthorized) {
+		return "", fmt.Errorf("the login was not ended and is kept: %w", err)
+	}
+	return login.User, nil
 }
 
 func (t *tool) whoami() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -56,7 +57,7 @@ signalbox metrics my-job --follow --key val/exact_match`,
 }
 
 const (
-	defaultPlotRows = 10
+	defaultPlotRows, maxPlotRows = 10, 200
 	// maxCharts is how many metrics are drawn if none is named.
 	maxCharts = 4
 	// narrowPlot is the width of a chart if the output is not a terminal, in characters.
@@ -103,6 +104,8 @@ func (t *tool) runMetrics(cmd *cobra.Command, called string, o metricOptions) er
 		query.Set("attempt", o.attempt)
 	}
 	switch {
+	case o.rows < 1 || o.rows > maxPlotRows:
+		return session.Usage("--rows must be from 1 to %d", maxPlotRows)
 	case o.plot && o.follow:
 		return session.Usage("use either --plot or --follow")
 	case o.plot:
@@ -118,6 +121,7 @@ func (t *tool) runMetrics(cmd *cobra.Command, called string, o metricOptions) er
 // series is a series of GET /api/runs/{id}/series.
 type series struct {
 	Key     string   `json:"key"`
+	Attempt *int     `json:"attempt"`
 	Count   int64    `json:"count"`
 	Points  []point  `json:"points"`
 	Buckets []bucket `json:"buckets"`
@@ -181,7 +185,10 @@ func (t *tool) plotMetrics(cmd *cobra.Command, c *client.Client, path string, qu
 		if err := json.Unmarshal(row, &s); err != nil {
 			return fmt.Errorf("decode a series: %w", err)
 		}
-		chart := plot.Chart{Title: s.Key, Note: s.note(), Points: s.drawn(o.x), Columns: columns, Rows: o.rows, Log: o.log, ASCII: t.Getenv("TERM") == "dumb"}
+		chart := plot.Chart{Title: s.title(), Note: s.note(), Points: s.drawn(o.x), Columns: columns, Rows: o.rows, Log: o.log, ASCII: t.Getenv("TERM") == "dumb"}
+		if o.x == "time" {
+			chart.Labels = plot.Times(t.Zone)
+		}
 		if err := chart.Write(t.Out); err != nil {
 			return err
 		}
@@ -197,6 +204,14 @@ const (
 	minBuckets = 5
 	maxBuckets = 2000
 )
+
+// title names a series. There can be one for each attempt.
+func (s series) title() string {
+	if s.Attempt == nil {
+		return s.Key
+	}
+	return fmt.Sprintf("%s, attempt %d", s.Key, *s.Attempt)
+}
 
 func (s series) note() string {
 	if s.Last == nil {
@@ -231,7 +246,7 @@ func position(from, x string) float64 {
 	}
 	value, err := strconv.ParseFloat(from, 64)
 	if err != nil {
-		return 0
+		return math.NaN() // a chart leaves it out
 	}
 	return value
 }
@@ -239,7 +254,7 @@ func position(from, x string) float64 {
 func seconds(ts string) float64 {
 	at, err := time.Parse(time.RFC3339, ts)
 	if err != nil {
-		return 0
+		return math.NaN()
 	}
 	return float64(at.UnixMicro()) / 1e6 //nolint:mnd // microseconds
 }

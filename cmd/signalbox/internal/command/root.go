@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"charm.land/fang/v2"
@@ -19,7 +20,12 @@ import (
 )
 
 // tool builds the commands of one run of the program.
-type tool struct{ *session.Session }
+type tool struct {
+	*session.Session
+
+	// terminal is the terminal itself, for a screen that reads single keys. In ends with the command and is not a terminal.
+	terminal io.Reader
+}
 
 // The groups in which the help of signalbox lists the commands.
 const (
@@ -37,7 +43,7 @@ func New(env *session.Env) *cobra.Command {
 }
 
 func build(env *session.Env) (*cobra.Command, *tool) {
-	t := &tool{&session.Session{Env: env, Flags: &session.Flags{}}}
+	t := &tool{Session: &session.Session{Env: env, Flags: &session.Flags{}}, terminal: env.In}
 	root := &cobra.Command{
 		Use:   "signalbox",
 		Short: "Train, judge and serve models on your organisation's GPUs",

@@ -44,7 +44,7 @@ func (t *tool) top() *cobra.Command {
 			if m.err = m.read(); m.err != nil {
 				return m.err // before the screen is cleared
 			}
-			_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithoutSignalHandler()).Run()
+			_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(t.terminal), tea.WithOutput(t.Out), tea.WithoutSignalHandler()).Run()
 			if errors.Is(err, tea.ErrProgramKilled) && cmd.Context().Err() != nil {
 				return cmd.Context().Err()
 			}

@@ -149,7 +149,7 @@ func TestChoose(t *testing.T) {
 	require.ErrorIs(t, reason, broken, "the reason is for the user")
 	require.Equal(t, File, s.Kind())
 
-	// A store that was requested is never replaced.
+	// A store that the user names is never replaced.
 	_, _, err = choose(failing, Keyring, dir)
 	require.ErrorIs(t, err, broken)
 	require.ErrorContains(t, err, "--credential-store file")

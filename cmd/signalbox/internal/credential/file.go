@@ -55,7 +55,7 @@ func (f file) update(change func(map[string]stored)) (err error) {
 		return fmt.Errorf("create the folder of the logins: %w", err)
 	}
 	// The folder may be older than the login.
-	if err := os.Chmod(f.dir, 0o700); err != nil { //nolint:gosec // a folder needs the right to search
+	if err := os.Chmod(f.dir, 0o700); err != nil { //nolint:gosec // a folder needs the permission to enter it
 		return fmt.Errorf("close the folder of the logins to other users: %w", err)
 	}
 	lock, err := localfile.LockWithin(filepath.Join(f.dir, "credentials.lock"), lockTime)

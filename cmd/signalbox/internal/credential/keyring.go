@@ -124,7 +124,7 @@ func Open(kind, dir string) (Store, error) {
 }
 
 // Choose returns the store for a new login: the given kind, or the keyring if it works, or otherwise the file; reason is
-// then why the keyring cannot be used. A keyring that was requested and does not work is an error.
+// then why the keyring cannot be used. An error reports that the given kind does not work.
 func Choose(kind, dir string) (s Store, reason, err error) { return choose(newSystem(), kind, dir) }
 
 func choose(keys system, kind, dir string) (s Store, reason, err error) {

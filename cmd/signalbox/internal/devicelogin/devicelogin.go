@@ -60,7 +60,7 @@ func Start(ctx context.Context, c *client.Client) (Request, error) {
 	if r.Complete == "" {
 		r.Complete = r.Address
 	}
-	// A browser opens the address, so it must not be a file or have the scheme of another program.
+	// A browser opens the address. A file, or the scheme of another program, must not be opened.
 	u, err := url.Parse(r.Complete)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || out.DeviceCode == "" || r.UserCode == "" || r.Seconds <= 0 {
 		return Request{}, errResponse

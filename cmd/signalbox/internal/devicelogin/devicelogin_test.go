@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,17 +21,36 @@ import (
 const codes = `{"device_code":"hunter2","user_code":"WDJB-MJHT","verification_uri":"https://x.example/device",
 "verification_uri_complete":"https://x.example/device?code=WDJB-MJHT","expires_in":60,"interval":5}`
 
+// observed calls a function before each poll.
+type observed struct {
+	http.RoundTripper
+
+	poll func()
+}
+
+func (o *observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/api/cli/device/token" {
+		o.poll()
+	}
+	return o.RoundTripper.RoundTrip(r)
+}
+
 // script responds to the polls one after the other, an empty response with an aborted connection. The last one repeats.
 func script(t *testing.T, start string, polls ...string) *client.Client {
 	t.Helper()
-	n := 0
+	c, _ := observedScript(t, start, polls...)
+	return c
+}
+
+func observedScript(t *testing.T, start string, polls ...string) (*client.Client, *observed) {
+	t.Helper()
+	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/cli/device/code" {
 			_, _ = io.WriteString(w, start)
 			return
 		}
-		poll := polls[min(n, len(polls)-1)]
-		n++
+		poll := polls[min(int(n.Add(1)), len(polls))-1]
 		raw, _ := io.ReadAll(r.Body)
 		if poll == "" || !strings.Contains(string(raw), "hunter2") {
 			panic(http.ErrAbortHandler)
@@ -41,16 +61,23 @@ func script(t *testing.T, start string, polls ...string) *client.Client {
 		_, _ = io.WriteString(w, body)
 	}))
 	t.Cleanup(server.Close)
-	return client.New(server.URL, &http.Transport{DisableKeepAlives: true})
+	o := &observed{RoundTripper: &http.Transport{DisableKeepAlives: true}, poll: func() {}}
+	return client.New(server.URL, o), o
 }
 
-// await runs Await and returns the pauses between the polls.
-func await(t *testing.T, c *client.Client) (token Token, pauses []time.Duration, err error) {
+// await runs Await and returns the pauses before the polls. The clock moves only while Await sleeps.
+func await(t *testing.T, polls ...string) (token Token, pauses []time.Duration, err error) {
 	t.Helper()
+	c, o := observedScript(t, codes, polls...)
 	r, err := Start(t.Context(), c)
 	require.NoError(t, err)
 	require.NotContains(t, fmt.Sprintf("%+v", r), "hunter2")
 	clk := clock.NewFake(time.Unix(0, 0))
+	last := clk.Now()
+	o.poll = func() {
+		pauses = append(pauses, clk.Now().Sub(last))
+		last = clk.Now()
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -58,24 +85,11 @@ func await(t *testing.T, c *client.Client) (token Token, pauses []time.Duration,
 		defer cancel()
 		token, err = Await(t.Context(), c, clk, r)
 	}()
-	for began := clk.Now(); ; began = clk.Now() {
-		if clk.Await(ctx, 1) != nil {
-			<-done
-			return token, pauses, err
-		}
-		for clk.Await(expired(t), 1) == nil {
-			clk.Advance(time.Second)
-		}
-		pauses = append(pauses, clk.Now().Sub(began))
+	for clk.Await(ctx, 1) == nil {
+		clk.Advance(time.Second)
 	}
-}
-
-// expired returns a context that has ended, with which Await of a clock only looks.
-func expired(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
+	<-done
+	return token, pauses, err
 }
 
 func TestAwait(t *testing.T) {
@@ -102,7 +116,7 @@ func TestAwait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			token, pauses, err := await(t, script(t, codes, tc.polls...))
+			token, pauses, err := await(t, tc.polls...)
 			require.ErrorIs(t, err, tc.want)
 			require.Equal(t, tc.pauses, pauses)
 			if tc.want == nil {
@@ -115,7 +129,7 @@ func TestAwait(t *testing.T) {
 
 func TestAwait_refused(t *testing.T) {
 	t.Parallel()
-	_, _, err := await(t, script(t, codes, `404 {"detail":"Not Found"}`))
+	_, _, err := await(t, `404 {"detail":"Not Found"}`)
 	var refused *client.Error
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, 404, refused.Status)

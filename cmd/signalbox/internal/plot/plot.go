@@ -12,8 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 )
 
-// Point is a part of a curve: the values between two positions on the x axis. Low is the lowest of them, and High the
-// highest.
+// Point is a part of a curve: the values between two positions on the x axis. Low is the lowest and High the highest.
 type Point struct{ X, Low, High float64 }
 
 // Chart is a chart of one series.
@@ -26,7 +25,9 @@ type Chart struct {
 	Columns, Rows int
 	// Log selects a logarithmic y axis. Values that are not positive are left out.
 	Log bool
-	// ASCII draws with # instead of Braille.
+	// Labels returns the texts for the two ends of the x axis; Numbers if it is nil.
+	Labels func(low, high float64) (left, right string)
+	// ASCII draws with # instead of Braille, and with the lines of ASCII.
 	ASCII bool
 }
 
@@ -51,13 +52,13 @@ func (s scale) value(v float64) float64 {
 	if s.log {
 		return math.Log10(v)
 	}
-	return v
+	return v / 2 //nolint:mnd // the difference of two values must be finite
 }
 
 // dot returns the dot of a value, from 0 to dots-1.
 func (s scale) dot(v float64) int {
 	low, high := s.value(s.low), s.value(s.high)
-	if high == low {
+	if high <= low {
 		return s.dots / 2 //nolint:mnd // the middle
 	}
 	return min(max(int(math.Round((s.value(v)-low)/(high-low)*float64(s.dots-1))), 0), s.dots-1)
@@ -65,48 +66,76 @@ func (s scale) dot(v float64) int {
 
 // Write draws the chart.
 func (c Chart) Write(w io.Writer) error {
-	points := c.drawable()
-	title := output.Printable(c.Title)
+	points, omitted := c.drawable()
+	title := output.Printable(c.Title + c.Note)
+	if omitted > 0 {
+		title += fmt.Sprintf("  (%d not drawn)", omitted)
+	}
 	if len(points) == 0 {
 		_, err := fmt.Fprintf(w, "%s: no values to draw\n", title)
 		return err
 	}
 	columns, rows := max(c.Columns, 1), max(c.Rows, 1)
 	x, y := c.scales(points, columns, rows)
-	grid := c.draw(points, x, y, columns, rows)
-	top, bottom := output.Digits(y.high), output.Digits(y.low)
-	margin := max(len(top), len(bottom))
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s\n", title, c.Note)
-	for i, row := range grid {
-		label := ""
-		switch i {
-		case 0:
-			label = top
-		case rows - 1:
-			label = bottom
-		}
-		fmt.Fprintf(&b, "%*s │%s\n", margin, label, strings.TrimRight(string(row), " "))
+	labels, margin := y.labels(rows)
+	side, corner, floor := "│", "└", "─"
+	if c.ASCII {
+		side, corner, floor = "|", "+", "-"
 	}
-	left, right := output.Digits(x.low), output.Digits(x.high)
-	space := max(columns-len(left)-len(right), 1)
-	fmt.Fprintf(&b, "%*s └%s\n", margin, "", strings.Repeat("─", columns))
-	fmt.Fprintf(&b, "%*s  %s%s%s\n", margin, "", left, strings.Repeat(" ", space), right)
+	var b strings.Builder
+	b.WriteString(title + "\n")
+	for i, row := range c.draw(points, x, y, columns, rows) {
+		fmt.Fprintf(&b, "%*s %s%s\n", margin, labels[i], side, strings.TrimRight(string(row), " "))
+	}
+	fmt.Fprintf(&b, "%*s %s%s\n", margin, "", corner, strings.Repeat(floor, columns))
+	fmt.Fprintf(&b, "%*s  %s\n", margin, "", c.ends(x, columns))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// drawable returns the points that can be drawn.
-func (c Chart) drawable() []Point {
-	var out []Point
-	for _, p := range c.Points {
-		finite := !math.IsNaN(p.Low) && !math.IsInf(p.Low, 0) && !math.IsNaN(p.High) && !math.IsInf(p.High, 0)
-		if finite && (!c.Log || p.Low > 0) {
-			out = append(out, p)
-		}
+// ends returns the labels of the x axis. The second one ends with the axis if both fit.
+func (c Chart) ends(x scale, columns int) string {
+	label := c.Labels
+	if label == nil {
+		label = Numbers
 	}
-	return out
+	left, right := label(x.low, x.high)
+	if x.low == x.high {
+		return left
+	}
+	return left + strings.Repeat(" ", max(columns-len([]rune(left))-len([]rune(right)), 1)) + right
 }
+
+// labels returns the labels of the rows, and the width of the longest one.
+func (s scale) labels(rows int) (labels []string, margin int) {
+	labels = make([]string, rows)
+	bottom, top := Numbers(s.low, s.high)
+	if s.low == s.high {
+		row := rows - 1 - s.dot(s.low)/dotsY
+		labels[row] = top
+		return labels, len(top)
+	}
+	labels[rows-1], labels[0] = bottom, top
+	return labels, max(len(top), len(bottom))
+}
+
+// drawable returns the points that can be drawn, and the number of those that cannot.
+func (c Chart) drawable() (out []Point, omitted int) {
+	for _, p := range c.Points {
+		p.Low, p.High = min(p.Low, p.High), max(p.Low, p.High)
+		if c.Log && p.Low <= 0 {
+			p.Low = p.High
+		}
+		if !finite(p.X) || !finite(p.Low) || !finite(p.High) || c.Log && p.High <= 0 {
+			omitted++
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, omitted
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
 func (c Chart) scales(points []Point, columns, rows int) (x, y scale) {
 	x = scale{low: points[0].X, high: points[0].X, dots: columns * dotsX}
@@ -152,7 +181,7 @@ func (c Chart) draw(points []Point, x, y scale, columns, rows int) [][]rune {
 	return grid
 }
 
-func middle(p Point) float64 { return p.Low + (p.High-p.Low)/2 } //nolint:mnd // the mean of both
+func middle(p Point) float64 { return p.Low/2 + p.High/2 } //nolint:mnd // the mean of both
 
 // line calls set with the dots of a line between two dots.
 func line(x0, y0, x1, y1 int, set func(x, y int)) {

@@ -83,7 +83,11 @@ func (e *UsageError) Error() string { return e.Problem }
 func Usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 // LoginError reports that the command needs a login. It ends with the way to get one.
-type LoginError struct{ Problem string }
+type LoginError struct {
+	Problem string
+	// Expired states that a login is stored, but has expired.
+	Expired bool
+}
 
 // Error implements error.
 func (e *LoginError) Error() string { return e.Problem }
@@ -129,7 +133,7 @@ func (s *Session) ClientOf(chosen settings.Chosen) (*client.Client, error) {
 }
 
 func errNoServer() error {
-	return &LoginError{"no installation is chosen; run: signalbox login --server https://ADDRESS"}
+	return &LoginError{Problem: "no installation is chosen; run: signalbox login --server https://ADDRESS"}
 }
 
 // Client returns a client of the installation with the login of the user.
@@ -158,7 +162,7 @@ func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
 	if s.Getenv(settings.EnvToken) != "" {
 		return s.loginOfEnv(chosen)
 	}
-	none := &LoginError{fmt.Sprintf("you are not logged in to %s; run: signalbox login --server %s", chosen.Server, chosen.Server)}
+	none := &LoginError{Problem: fmt.Sprintf("you are not logged in to %s; run: signalbox login --server %s", chosen.Server, chosen.Server)}
 	if chosen.Name == "" {
 		return credential.Credential{}, none
 	}
@@ -175,7 +179,7 @@ func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
 	case login.Server != chosen.Server:
 		return credential.Credential{}, none
 	case s.expired(login):
-		return credential.Credential{}, &LoginError{"your login has expired; run: signalbox login --context " + chosen.Name}
+		return credential.Credential{}, &LoginError{Problem: "your login has expired; run: signalbox login --context " + chosen.Name, Expired: true}
 	}
 	return login, nil
 }
@@ -184,16 +188,16 @@ func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
 // chosen this one: the file .signalbox.yaml of someone else's code does not count.
 func (s *Session) loginOfEnv(chosen settings.Chosen) (credential.Credential, error) {
 	if chosen.FolderOnly {
-		return credential.Credential{}, &LoginError{fmt.Sprintf("only %s names %s, so the token in %s is not sent there; if it is the right one, set %s too",
+		return credential.Credential{}, &LoginError{Problem: fmt.Sprintf("only %s names %s, so the token in %s is not sent there; if it is the right one, set %s too",
 			settings.FolderFile, chosen.Server, settings.EnvToken, settings.EnvServer)}
 	}
 	token, err := credential.ParseToken(s.Getenv(settings.EnvToken))
 	if err != nil {
-		return credential.Credential{}, &LoginError{fmt.Sprintf("read %s: %s", settings.EnvToken, err)}
+		return credential.Credential{}, &LoginError{Problem: fmt.Sprintf("read %s: %s", settings.EnvToken, err)}
 	}
 	login := credential.Credential{Server: chosen.Server, Token: token, ExpiresAt: credential.Expiry(token)}
 	if s.expired(login) {
-		return credential.Credential{}, &LoginError{fmt.Sprintf("the token in %s has expired; set another one, or unset it and run: signalbox login", settings.EnvToken)}
+		return credential.Credential{}, &LoginError{Problem: fmt.Sprintf("the token in %s has expired; set another one, or unset it and run: signalbox login", settings.EnvToken)}
 	}
 	return login, nil
 }

@@ -180,7 +180,7 @@ func TestSession_Confirm(t *testing.T) {
 	h.InTerminal, h.NoInput = true, true
 	require.ErrorAs(t, h.Confirm(t.Context(), false, "Delete?"), &usage)
 	require.NoError(t, h.Confirm(t.Context(), true, "Delete?"))
-	require.Empty(t, h.err.String(), "there is no question")
+	require.Empty(t, h.err.String(), "no question")
 }
 
 func TestSession_Confirm_interrupted(t *testing.T) {

@@ -77,7 +77,7 @@ func TestBaseURL(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://h.example": "https://h.example", "https://H.Example:443/a/?q#f": "https://h.example", "http://h.example:80": "http://h.example",
 		"http://h.example:443/": "http://h.example:443", "h.example": "https://h.example", "h.example:8443/x": "https://h.example:8443",
-		"HTTPS://h.example": "https://h.example", "\th.example\n": "https://h.example", "https://h.example:": "https://h.example",
+		"HTTPS://h.example": "https://h.example", "https://h.example:": "https://h.example",
 		"localhost": "http://localhost", "localhost:8080": "http://localhost:8080", "127.0.0.1:8080": "http://127.0.0.1:8080", "127.1.2.3": "http://127.1.2.3",
 		"::1": "http://[::1]", "[::1]": "http://[::1]", "[::1]:8080": "http://[::1]:8080", "2001:DB8::1": "https://[2001:db8::1]",
 		"localhost.evil.example": "https://localhost.evil.example", "127.0.0.1.evil.example": "https://127.0.0.1.evil.example",
@@ -89,6 +89,9 @@ func TestBaseURL(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, got, again)
 	}
+	got, err := BaseURL(" h.example\n")
+	require.NoError(t, err)
+	require.Equal(t, "https://h.example", got)
 	for _, address := range []string{
 		"", " ", "https://", "ftp://h", "file:///etc/passwd", "javascript://h", "https://user@h", "user:pass@h", "https://h e", "https://h\tx",
 		"https://h\\@evil.example", "https://good.example%2f@evil.example", "https://:80", "://h", "/api", "http://h:port", "https://h|x",
@@ -104,13 +107,10 @@ func TestLoad_unknownKeys(t *testing.T) {
 	got, err := Load(dir)
 	require.NoError(t, err, "a missing file is an empty one")
 	require.NotNil(t, got.Contexts)
-	tooLong := strings.Repeat("# filler\n", maxFile/9+10)
+	large := strings.Repeat("# filler\n", maxFile/9+10)
 	for text, want := range map[string]string{
-		"curent: prod\n": "field curent not found",
-		"contexts:\n  a:\n    sever: https://x\n": "field sever not found",
-		"contexts:\n  a:\n    token: hunter2\n":   "field token not found",
-		"{":                                       "read " + dir,
-		tooLong:                                   "more than",
+		"curent: prod\n": "field curent not found", "contexts:\n  a:\n    sever: https://x\n": "field sever not found",
+		"contexts:\n  a:\n    token: hunter2\n": "field token not found", "{": "read " + dir, large: "more than",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600))
 		_, err := Load(dir)

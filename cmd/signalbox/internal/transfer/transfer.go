@@ -60,8 +60,8 @@ func Exists(root *os.Root, f File) bool {
 
 func local(f File) string { return filepath.FromSlash(f.Path) }
 
-// partOf returns the name of the part of a file. It has the digest, so that it is no other file of the download, and no
-// part of another version.
+// partOf returns the name of the part of a file. It contains the digest, so that it differs from all other files of the
+// download, and from the part of another version.
 func partOf(f File) string {
 	const length = 16
 	return local(f) + "." + f.SHA256[:min(len(f.SHA256), length)] + ".part"
@@ -154,7 +154,7 @@ func (d *download) fill(ctx context.Context, send http.RoundTripper) error {
 	if err != nil {
 		return fmt.Errorf("read the part of %s: %w", f.Path, err)
 	}
-	// Bytes without a digest cannot be trusted, and too many do not belong to this file.
+	// Bytes without a digest cannot be trusted, and too many are not all of this file.
 	if have > f.Size || f.SHA256 == "" && have > 0 {
 		have = 0
 		if err := d.reset(); err != nil {

@@ -1,4 +1,4 @@
-import { memo, useMemo, useState } from "react";
+import { lazy, memo, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useFormats } from "@/lib/prefs";
 import { axisTexts } from "@/screens/job/charts/axis";
@@ -9,6 +9,8 @@ import type { ChartView } from "@/screens/job/charts/view";
 import { Legend } from "./Legend";
 import type { Compared } from "./use-compared";
 import { useLines } from "./use-lines";
+
+const LinesTable = lazy(() => import("./LinesTable"));
 
 type Props = {
   name: string;
@@ -34,19 +36,28 @@ function Full({ name, runs, view, points, onView, drawn }: Props & { drawn: bool
     [lines, smooth, logx, logy],
   );
   const place = cursor ? places[cursor.row] : undefined;
+  const [table, setTable] = useState(false);
   return (
-    <ChartCard
-      name={name}
-      lines={lines}
-      view={view}
-      drawn={drawn}
-      error={error}
-      height={cardHeight}
-      label={t("chart.label", { name, count: lines.reduce((sum, l) => sum + l.curve.total, 0) })}
-      reading={place === undefined ? "" : axisTexts([place], x, tag, zone)[0]}
-      onCursor={(row, own) => setCursor(row === null ? null : { row, own })}
-      onView={onView}
-      overlay={cursor?.own && place !== undefined ? <Legend lines={lines} place={place} /> : null}
-    />
+    <>
+      <ChartCard
+        name={name}
+        lines={lines}
+        view={view}
+        drawn={drawn}
+        error={error}
+        height={cardHeight}
+        label={t("chart.label", { name, count: lines.reduce((sum, l) => sum + l.curve.total, 0) })}
+        reading={place === undefined ? "" : axisTexts([place], x, tag, zone)[0]}
+        onCursor={(row, own) => setCursor(row === null ? null : { row, own })}
+        onView={onView}
+        onTable={() => setTable(true)}
+        overlay={cursor?.own && place !== undefined ? <Legend lines={lines} place={place} /> : null}
+      />
+      <Suspense fallback={null}>
+        {table ? (
+          <LinesTable name={name} lines={lines} view={view} error={error} onClose={() => setTable(false)} />
+        ) : null}
+      </Suspense>
+    </>
   );
 }

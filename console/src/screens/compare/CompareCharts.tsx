@@ -26,12 +26,13 @@ export function CompareCharts({ runs, group: by, onGroup }: Props) {
   const search = useCallback((key: string) => onView({ key: key || undefined }), [onView]);
   return (
     <div className="-mx-4 md:-mx-6">
-      <ChartBar view={view} onView={onView} onSearch={search} keys={keys} />
-      {runs.length > 1 ? (
-        <div className="px-4 pb-2 md:px-6">
-          <GroupBy choices={choices} value={by} onChange={onGroup} />
-        </div>
-      ) : null}
+      <ChartBar
+        view={view}
+        onView={onView}
+        onSearch={search}
+        keys={keys}
+        end={runs.length > 1 ? <GroupBy choices={choices} value={by} onChange={onGroup} /> : null}
+      />
       {parts.length === 0 ? (
         <EmptyState
           title={t("metrics.noMatch")}

@@ -2,6 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { Share2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { PartOf, part } from "@/lib/part";
 import { Button, EmptyState, ErrorNote, PageHeader, SkeletonLines, Tabs } from "@/ui";
 import { AddRun } from "./AddRun";
 import { compareRoute } from "./area";
@@ -14,8 +15,11 @@ import { useCompared } from "./use-compared";
 import { ValuesDiff } from "./ValuesDiff";
 
 const ShareDialog = lazy(() => import("@/screens/job/actions/ShareDialog").then((m) => ({ default: m.ShareDialog })));
+const samplesDiff = part(() => import("./SamplesDiff").then((m) => m.default));
+const logsDiff = part(() => import("./LogsDiff").then((m) => m.default));
+const skeleton = <SkeletonLines lines={6} />;
 
-// CompareScreen shows up to ten runs over each other: charts, and what differs in parameters and results.
+// CompareScreen shows up to fifty runs over each other: charts, and what differs in parameters, results, samples and logs.
 export function CompareScreen() {
   const { t } = useTranslation("compare");
   const search = compareRoute.useSearch();
@@ -33,6 +37,8 @@ export function CompareScreen() {
       <ParamsDiff runs={runs} equal={search.equal === true} onEqual={(on) => change({ equal: on || undefined })} />
     ),
     values: () => <ValuesDiff runs={runs} stat={search.stat ?? "latest"} onStat={(stat) => change({ stat })} />,
+    samples: () => <PartOf part={samplesDiff} props={{ runs, search, onChange: change }} fallback={skeleton} />,
+    logs: () => <PartOf part={logsDiff} props={{ runs, search, onChange: change }} fallback={skeleton} />,
   };
   return (
     <>

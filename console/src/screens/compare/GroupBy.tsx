@@ -22,7 +22,7 @@ export function GroupBy({ choices, value, onChange }: Props) {
         { value: all, label: t("group.all") },
         ...names.map((name) => ({ value: `=${name}`, label: <UntrustedText text={name} longest={60} /> })),
       ]}
-      className="w-60"
+      className="w-44"
     />
   );
 }

@@ -1,5 +1,5 @@
 import { useQueries } from "@tanstack/react-query";
-import { memo, useMemo, useState } from "react";
+import { lazy, memo, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { useFormats } from "@/lib/prefs";
@@ -14,6 +14,8 @@ import { bandCurve, type Group } from "./groups";
 import { Legend } from "./Legend";
 import type { Compared } from "./use-compared";
 import { useSame } from "./use-same";
+
+const LinesTable = lazy(() => import("./LinesTable"));
 
 type Props = {
   name: string;
@@ -46,20 +48,29 @@ function Full({ name, groups, view: given, points, onView, drawn }: Props & { dr
     [lines, smooth, logx, logy],
   );
   const place = cursor ? places[cursor.row] : undefined;
+  const [table, setTable] = useState(false);
   return (
-    <ChartCard
-      name={name}
-      lines={lines}
-      view={view}
-      drawn={drawn}
-      error={error}
-      height={cardHeight}
-      label={t("chart.label", { name, count: lines.reduce((sum, line) => sum + line.curve.total, 0) })}
-      reading={place === undefined ? "" : axisTexts([place], x, tag, zone)[0]}
-      onCursor={(row, own) => setCursor(row === null ? null : { row, own })}
-      onView={onView}
-      overlay={cursor?.own && place !== undefined ? <Legend lines={lines} place={place} /> : null}
-    />
+    <>
+      <ChartCard
+        name={name}
+        lines={lines}
+        view={view}
+        drawn={drawn}
+        error={error}
+        height={cardHeight}
+        label={t("chart.label", { name, count: lines.reduce((sum, line) => sum + line.curve.total, 0) })}
+        reading={place === undefined ? "" : axisTexts([place], x, tag, zone)[0]}
+        onCursor={(row, own) => setCursor(row === null ? null : { row, own })}
+        onView={onView}
+        onTable={() => setTable(true)}
+        overlay={cursor?.own && place !== undefined ? <Legend lines={lines} place={place} /> : null}
+      />
+      <Suspense fallback={null}>
+        {table ? (
+          <LinesTable name={name} lines={lines} view={view} error={error} onClose={() => setTable(false)} />
+        ) : null}
+      </Suspense>
+    </>
   );
 }
 

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
-import { baseFirst, diffRows, nearest } from "./diff";
+import { baseFirst, diffRows, nearest, pairOf } from "./diff";
 import { properties } from "./properties";
+import { alike, commonSteps, type Prompt, stepChoices } from "./samples";
 import { compareSearch } from "./search";
 import type { Compared } from "./use-compared";
 
@@ -43,4 +44,42 @@ it("reads at most fifty runs of the address, each once", () => {
   expect(search.runs?.split(",")).toEqual(ids.slice(0, 50));
   expect(search.base).toBe("run_abcdef1");
   expect(search.tab).toBeUndefined();
+});
+
+it("compares the baseline with the chosen run, by default with the next one", () => {
+  const runs = [{ id: "a" }, { id: "b" }, { id: "c" }];
+  const ids = (against?: string) => pairOf(runs, against)?.map((run) => run.id);
+  expect([ids(), ids("c"), ids("a"), ids("x")]).toEqual([
+    ["a", "b"],
+    ["a", "c"],
+    ["a", "b"],
+    ["a", "b"],
+  ]);
+  expect(pairOf(runs.slice(0, 1), undefined)).toBeNull();
+});
+
+it("compares samples at steps that both runs have", () => {
+  const rounds = (...steps: number[]) => steps.map((step) => ({ step }));
+  expect(commonSteps(rounds(30, 10, 20), rounds(20, 30, 30, 40))).toEqual([20, 30]);
+  expect(commonSteps([], rounds(1))).toEqual([]);
+  const many = Array.from({ length: 150 }, (_, at) => at);
+  expect(stepChoices(many, 149).slice(0, 2)).toEqual([149, 148]);
+  expect(stepChoices(many, 3)).toHaveLength(101);
+});
+
+it("finds the prompts whose responses differ", () => {
+  const prompt = (...responses: [text: string | null, reward: number | null][]): Prompt => ({
+    prompt: "1+2?",
+    truncated: false,
+    samples: responses.map(([assistant, reward]) => ({
+      run_id: "run_a",
+      step: 1,
+      assistant,
+      reward,
+      truncated: false,
+    })),
+  });
+  expect(alike(prompt(["3", 1], ["3", 1]))).toBe(true);
+  expect(alike(prompt(["3", 1], ["4", 1]))).toBe(false);
+  expect(alike(prompt(["3", 1], ["3", 0]))).toBe(false);
 });

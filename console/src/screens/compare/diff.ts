@@ -28,6 +28,13 @@ export function baseFirst<T extends { id: string }>(runs: readonly T[], base: st
   return first ? [first, ...runs.filter((run) => run !== first)] : [];
 }
 
+// pairOf returns the first run and the one that it is compared with, by default the second; null if there are fewer than two.
+export function pairOf<T extends { id: string }>(runs: readonly T[], against: string | undefined): [T, T] | null {
+  const [base, second] = runs;
+  const other = runs.find((run) => run.id === against && run !== base) ?? second;
+  return base && other ? [base, other] : null;
+}
+
 // nearest returns the index of the value of a sorted list that is closest to x; -1 if the list is empty.
 export function nearest(sorted: readonly number[], x: number): number {
   let [low, high] = [0, sorted.length - 1];

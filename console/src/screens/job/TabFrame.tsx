@@ -1,5 +1,7 @@
-import { type ReactNode, Suspense } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
+import { PartOf } from "@/lib/part";
 import { LinkTabs, SkeletonLines } from "@/ui";
 import { areaTabs, type TabProps } from "./tabs";
 
@@ -14,12 +16,19 @@ type Props = {
   own: Record<string, () => ReactNode>;
 };
 
+const skeleton = <SkeletonLines className="px-4 pt-4 md:px-6" />;
+
 // TabFrame has the tabs of a job or a run. The first one, the overview, has the address without a tab.
 export function TabFrame({ to, id, tab, about, own }: Props) {
   const { t } = useTranslation("job");
   const names = order.filter((name) => name in own || name in areaTabs);
   const shown = names.find((name) => name === tab) ?? "overview";
-  const Other = areaTabs[shown];
+  const other = areaTabs[shown];
+  const client = useQueryClient();
+  const { runId, live } = about;
+  useEffect(() => {
+    if (!other?.now()) other?.read?.(client, { runId, live });
+  }, [other, client, runId, live]);
   return (
     <>
       <div className="px-4 md:px-6">
@@ -32,8 +41,8 @@ export function TabFrame({ to, id, tab, about, own }: Props) {
         />
       </div>
       <div className="flex min-h-0 flex-1 flex-col">
-        <Suspense fallback={<SkeletonLines className="px-4 pt-4 md:px-6" />}>
-          {own[shown]?.() ?? (Other ? <Other {...about} /> : null)}
+        <Suspense fallback={skeleton}>
+          {own[shown]?.() ?? (other ? <PartOf part={other} props={about} fallback={skeleton} /> : null)}
         </Suspense>
       </div>
     </>

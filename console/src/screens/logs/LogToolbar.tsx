@@ -2,14 +2,13 @@ import { ArrowDownToLine, CaseSensitive, Clock, ListFilter, WrapText } from "luc
 import type { RefObject } from "react";
 import { useTranslation } from "react-i18next";
 import { cx } from "@/lib/cx";
-import { IconButton, Select } from "@/ui";
+import { IconButton } from "@/ui";
 import { DownloadLog } from "./DownloadLog";
 import { LineChip } from "./LineChip";
-import { MoreFilters } from "./MoreFilters";
-import { NumberFilter } from "./NumberFilter";
+import { LogFilters } from "./LogFilters";
 import { SearchBox } from "./SearchBox";
 import type { Matches } from "./use-matches";
-import { arounds, type LogsView } from "./view";
+import type { LogsView } from "./view";
 
 type Props = {
   runId: string;
@@ -25,6 +24,7 @@ type Props = {
   onFocusLog: () => void;
 };
 
+// LogToolbar has the search and what of the log is shown: one row, or two on a phone.
 export function LogToolbar({ view, change, matches, ...props }: Props) {
   const { t } = useTranslation("logs");
   const flag = (name: "case" | "only" | "times" | "wrap") => ({
@@ -39,25 +39,11 @@ export function LogToolbar({ view, change, matches, ...props }: Props) {
         onPattern={(find) => change({ find: find || undefined })}
         matches={matches}
         onLeave={props.onFocusLog}
-      />
-      <Toggle label={t("caseMatters")} icon={<CaseSensitive size={16} aria-hidden />} {...flag("case")} />
-      <Toggle label={t("onlyMatches")} icon={<ListFilter size={14} aria-hidden />} {...flag("only")} />
-      {view.only && view.find ? (
-        <Select
-          size="sm"
-          label={t("around.label")}
-          value={view.around ?? "none"}
-          onChange={(around) => change({ around: around === "none" ? undefined : around })}
-          options={[
-            { value: "none", label: t("around.none") },
-            ...arounds.map((count) => ({ value: count, label: t("around.lines", { count: Number(count) }) })),
-          ]}
-          className="w-32"
-        />
-      ) : null}
-      <NumberFilter label={t("rank")} min={0} value={view.rank} onChange={(rank) => change({ rank })} />
-      <NumberFilter label={t("attempt")} min={1} value={view.attempt} onChange={(attempt) => change({ attempt })} />
-      <MoreFilters view={view} change={change} />
+      >
+        <Toggle label={t("caseMatters")} icon={<CaseSensitive size={16} aria-hidden />} {...flag("case")} />
+        <Toggle label={t("onlyMatches")} icon={<ListFilter size={14} aria-hidden />} {...flag("only")} />
+      </SearchBox>
+      <LogFilters view={view} change={change} />
       <div className="ml-auto flex items-center gap-1">
         {props.selected !== null ? <LineChip seq={props.selected} onClose={props.onUnselect} /> : null}
         <Toggle label={t("times")} keys="t" icon={<Clock size={14} aria-hidden />} {...flag("times")} />

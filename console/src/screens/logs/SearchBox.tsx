@@ -1,5 +1,5 @@
 import { ChevronDown, ChevronUp, Search } from "lucide-react";
-import { type KeyboardEvent, type RefObject, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { cx } from "@/lib/cx";
 import { formatNumber } from "@/lib/format";
@@ -15,10 +15,12 @@ type Props = {
   onPattern: (pattern: string) => void;
   matches: Matches;
   onLeave: () => void;
+  // How the search is done.
+  children: ReactNode;
 };
 
 // SearchBox searches the whole log on the server. Enter shows the next match, Shift-Enter the previous one.
-export function SearchBox({ ref, pattern, onPattern, matches, onLeave }: Props) {
+export function SearchBox({ ref, pattern, onPattern, matches, onLeave, children }: Props) {
   const { t } = useTranslation("logs");
   const [text, setText] = useState(pattern);
   const sent = useRef(pattern);
@@ -84,6 +86,7 @@ export function SearchBox({ ref, pattern, onPattern, matches, onLeave }: Props) 
         disabled={matches.count === 0}
         onClick={() => matches.go(1)}
       />
+      {children}
     </div>
   );
 }

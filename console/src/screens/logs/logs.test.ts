@@ -6,7 +6,7 @@ import { highlighter, mark } from "./highlight";
 import { placeOf } from "./lines";
 import { rowHeight, scaleOf, visibleRange } from "./position";
 import { type LogLine, LogStore, pageSize } from "./store";
-import { filtersOf, lineOf, logsView } from "./view";
+import { countFilters, filtersOf, lineOf, logsView, noFilters } from "./view";
 
 const line = (seq: number): LogLine => ({
   seq,
@@ -109,4 +109,19 @@ test("an address that is not valid still opens", () => {
   const view = logsView({ level: "warning", since: "2026-11-25T03:00", until: "2026-11-25T03:00:09" });
   expect(filtersOf(view)).toEqual({ level: "warning", since: "2026-11-25T03:00:00Z", until: "2026-11-25T03:00:09Z" });
   expect(filtersOf(logsView({ find: "x", since: "2026-13-45T03:00" }))).toBeNull();
+});
+
+test("the filters that the toolbar hides are counted", () => {
+  const view = logsView({
+    find: "loss",
+    only: true,
+    around: "3",
+    rank: 0,
+    node: "a",
+    since: "2026-11-25T03:00",
+    wrap: true,
+  });
+  expect(countFilters(view)).toBe(4);
+  expect(countFilters({ ...view, only: undefined })).toBe(3);
+  expect(countFilters({ ...view, ...noFilters, around: undefined })).toBe(0);
 });

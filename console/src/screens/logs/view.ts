@@ -74,6 +74,12 @@ export const noFilters = {
   until: undefined,
 };
 
+// countFilters returns how many of the filters are set that the toolbar hides: noFilters, and the lines around matches.
+export function countFilters(view: LogsView): number {
+  const names = Object.keys(noFilters) as (keyof typeof noFilters)[];
+  return names.filter((name) => view[name] !== undefined).length + (view.find && view.only && view.around ? 1 : 0);
+}
+
 // lineOf reads the number of a line from the fragment of an address, such as L123.
 export function lineOf(hash: string): number | null {
   const found = /^#?L([1-9][0-9]{0,15})$/.exec(hash);

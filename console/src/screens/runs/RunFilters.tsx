@@ -1,12 +1,14 @@
 import { type ReactNode, useCallback } from "react";
 import { useTranslation } from "react-i18next";
 import { session } from "@/auth/browser";
-import { FilterBar, Select } from "@/ui";
-import { archivedChoices, filtered, noFilters, type RunsSearch, runStates, sorts } from "./filters";
+import { Field, FilterBar, Select } from "@/ui";
+import { MorePopover } from "@/ui/MorePopover";
+import { archivedChoices, countMore, filtered, noFilters, noMore, type RunsSearch, runStates, sorts } from "./filters";
 import { WordFilter } from "./WordFilter";
 
 type Props = { search: RunsSearch; onChange: (change: Partial<RunsSearch>) => void; end: ReactNode };
 
+// RunFilters has the filters of the list in one row; those that are used less often open beside it.
 export function RunFilters({ search, onChange, end }: Props) {
   const { t } = useTranslation("runs");
   const me = session.user?.username ?? "";
@@ -53,28 +55,33 @@ export function RunFilters({ search, onChange, end }: Props) {
         options={owners}
         className="w-28"
       />
-      <Select
-        label={t("archive")}
-        value={search.archived ?? "false"}
-        onChange={(archived) => onChange({ archived: archived === "false" ? undefined : archived })}
-        options={archivedChoices.map((value) => ({ value, label: t(`archives.${value}`) }))}
-        className="w-32"
-      />
-      <WordFilter
-        name={t("tag")}
-        words={search.tag ?? []}
-        onChange={(tag) => onChange({ tag: tag.length > 0 ? tag : undefined })}
-      />
-      <WordFilter
-        name={t("label")}
-        words={search.label ?? []}
-        onChange={(label) => onChange({ label: label.length > 0 ? label : undefined })}
-      />
-      <WordFilter
-        name={t("recipe")}
-        words={search.recipe ? [search.recipe] : []}
-        onChange={(words) => onChange({ recipe: words.at(-1) })}
-      />
+      <MorePopover name={t("moreFilters")} count={countMore(search)} onClear={() => onChange(noMore)}>
+        <Field label={t("archive")}>
+          {(control) => (
+            <Select
+              {...control}
+              value={search.archived ?? "false"}
+              onChange={(archived) => onChange({ archived: archived === "false" ? undefined : archived })}
+              options={archivedChoices.map((value) => ({ value, label: t(`archives.${value}`) }))}
+            />
+          )}
+        </Field>
+        <WordFilter
+          name={t("tag")}
+          words={search.tag ?? []}
+          onChange={(tag) => onChange({ tag: tag.length > 0 ? tag : undefined })}
+        />
+        <WordFilter
+          name={t("label")}
+          words={search.label ?? []}
+          onChange={(label) => onChange({ label: label.length > 0 ? label : undefined })}
+        />
+        <WordFilter
+          name={t("recipe")}
+          words={search.recipe ? [search.recipe] : []}
+          onChange={(words) => onChange({ recipe: words.at(-1) })}
+        />
+      </MorePopover>
     </FilterBar>
   );
 }

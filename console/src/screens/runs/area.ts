@@ -3,6 +3,7 @@ import { History } from "lucide-react";
 import { area } from "@/app/area";
 import { rootRoute } from "@/app/root";
 import { texts } from "@/i18n/i18n";
+import { prepareTab } from "@/screens/job/tabs";
 import { runsSearch } from "./filters";
 
 export const runsRoute = createRoute({
@@ -19,7 +20,10 @@ export const runRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/runs/$id/{-$tab}",
   staticData: { crumb: ({ id = "" }) => id },
-  loader: () => Promise.all([texts("runs"), texts("job"), texts("jobs")]),
+  loader: ({ params }) => {
+    prepareTab(params.tab);
+    return Promise.all([texts("runs"), texts("job"), texts("jobs")]);
+  },
   component: lazyRouteComponent(() => import("./RunScreen"), "RunScreen"),
 });
 

@@ -44,7 +44,7 @@ export function useRunColumns(): Column<Run>[] {
       {
         id: "attempts",
         header: t("attempts"),
-        width: "5.5rem",
+        width: "5rem",
         numeric: true,
         cell: (run) => <Num value={run.attempts} />,
       },

@@ -17,6 +17,7 @@ export type RunsSearch = {
 };
 
 export function runsSearch(search: Record<string, unknown>): RunsSearch {
+  const archived = oneOf(String(search.archived), archivedChoices);
   return {
     state: oneOf(search.state, runStates),
     owner: text(search.owner, 128),
@@ -24,7 +25,8 @@ export function runsSearch(search: Record<string, unknown>): RunsSearch {
     q: text(search.q, 200),
     tag: list(search.tag, 64, 16),
     label: list(search.label, 256, 16),
-    archived: oneOf(String(search.archived), archivedChoices),
+    // Without the filter, the list has the runs that are not archived.
+    archived: archived === "false" ? undefined : archived,
     sort: oneOf(search.sort, sorts),
   };
 }
@@ -42,16 +44,16 @@ export function toQuery(filters: Omit<RunsQuery, "sort">): URLSearchParams {
   return query;
 }
 
+// noMore removes the filters that the filter bar does not show by themselves.
+export const noMore = { recipe: undefined, tag: undefined, label: undefined, archived: undefined };
+
+// countMore returns how many of them are set. Each tag and each label counts.
+export function countMore({ recipe, tag = [], label = [], archived }: RunsSearch): number {
+  return tag.length + label.length + (recipe === undefined ? 0 : 1) + (archived === undefined ? 0 : 1);
+}
+
 // noFilters removes what the filter bar can clear.
-export const noFilters: RunsSearch = {
-  state: undefined,
-  owner: undefined,
-  recipe: undefined,
-  q: undefined,
-  tag: undefined,
-  label: undefined,
-  archived: undefined,
-};
+export const noFilters: RunsSearch = { state: undefined, owner: undefined, q: undefined, ...noMore };
 
 export function filtered({ sort: _, ...filters }: RunsSearch): boolean {
   return (Object.keys(noFilters) as (keyof typeof filters)[]).some((name) => filters[name] !== undefined);

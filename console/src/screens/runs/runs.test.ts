@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { splitTags } from "./EditDialog";
-import { filtered, runsSearch, toQuery } from "./filters";
+import { countMore, filtered, noMore, runsSearch, toQuery } from "./filters";
 
 it("reads the filters of the address", () => {
   expect(runsSearch({ state: "running", archived: true, tag: "a", sort: "?" })).toMatchObject({
@@ -11,6 +11,21 @@ it("reads the filters of the address", () => {
   });
   expect(filtered(runsSearch({ sort: "name" }))).toBe(false);
   expect(filtered(runsSearch({ tag: "a" }))).toBe(true);
+});
+
+it("counts the filters that the bar hides", () => {
+  const search = runsSearch({
+    q: "a",
+    state: "running",
+    owner: "ann",
+    tag: ["a", "b"],
+    label: "k=v",
+    archived: "false",
+  });
+  expect(countMore(search)).toBe(3);
+  expect(countMore({ ...search, archived: "all" })).toBe(4);
+  expect(countMore({ ...search, ...noMore })).toBe(0);
+  expect(countMore(runsSearch({ recipe: "demo/chat-tiny" }))).toBe(1);
 });
 
 it("follows the runs of the list", () => {

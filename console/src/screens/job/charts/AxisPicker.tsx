@@ -26,7 +26,7 @@ export function AxisPicker({ view, onView, keys }: Props) {
         value={x}
         onChange={pick}
         options={kinds.map((value) => ({ value, label: t(`bar.xKind.${value}`) }))}
-        className="w-40"
+        className="w-full xl:w-40"
       />
       {x === "metric" && keys.length > 0 ? (
         <KeyInput
@@ -46,7 +46,7 @@ function KeyInput({ value, keys, onPick }: { value: string; keys: readonly strin
   const list = useId();
   const [text, setText] = useState(value);
   return (
-    <div className="w-44">
+    <div className="w-full xl:w-44">
       <Input
         list={list}
         aria-label={t("bar.over")}

@@ -2,24 +2,29 @@ import { RotateCcw } from "lucide-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Button, Checkbox, FilterBar } from "@/ui";
+import { MorePopover } from "@/ui/MorePopover";
 import { AxisPicker } from "./AxisPicker";
-import type { ChartView } from "./view";
+import { type ChartView, countScales } from "./view";
 
-type Props = {
+type ScalesProps = {
   view: ChartView;
   onView: (change: Partial<ChartView>) => void;
+  // The metrics that can be the x axis.
+  keys?: readonly string[];
+};
+
+type Props = ScalesProps & {
   onSearch: (key: string) => void;
   // onTyped is called with the text of the search at once.
   onTyped?: (key: string) => void;
-  // The metrics that can be the x axis.
-  keys?: readonly string[];
   end?: ReactNode;
 };
 
-// ChartBar has the controls of all charts: which metrics, what the x axis is, smoothing and scales.
-export function ChartBar({ view, onView, onSearch, onTyped, keys = [], end }: Props) {
+// ChartBar has the controls of all charts: which metrics, what the x axis is, smoothing and scales. It is one row, or two on
+// a phone.
+export function ChartBar({ onSearch, onTyped, end, ...scales }: Props) {
+  const { view, onView } = scales;
   const { t } = useTranslation("job");
-  const { x = "step", smooth = 0 } = view;
   return (
     <FilterBar
       query={view.key ?? ""}
@@ -40,6 +45,23 @@ export function ChartBar({ view, onView, onSearch, onTyped, keys = [], end }: Pr
         </>
       }
     >
+      <div className="hidden items-center gap-2 xl:flex">
+        <Scales {...scales} />
+      </div>
+      <div className="xl:hidden">
+        <MorePopover name={t("bar.view")} count={countScales(view)}>
+          <Scales {...scales} />
+        </MorePopover>
+      </div>
+    </FilterBar>
+  );
+}
+
+function Scales({ view, onView, keys = [] }: ScalesProps) {
+  const { t } = useTranslation("job");
+  const { x = "step", smooth = 0 } = view;
+  return (
+    <>
       <AxisPicker view={view} onView={onView} keys={keys} />
       <label className="inline-flex h-8 items-center gap-2 text-sm">
         <span className="text-soft">{t("bar.smoothing")}</span>
@@ -50,7 +72,7 @@ export function ChartBar({ view, onView, onSearch, onTyped, keys = [], end }: Pr
           step={0.01}
           value={smooth}
           onChange={(event) => onView({ smooth: Number(event.target.value) || undefined })}
-          className="w-24 accent-(--accent)"
+          className="w-24 accent-(--accent) max-xl:flex-1"
         />
         <output className="tabular w-8 text-xs text-soft">{smooth.toFixed(2)}</output>
       </label>
@@ -67,6 +89,6 @@ export function ChartBar({ view, onView, onSearch, onTyped, keys = [], end }: Pr
         disabled={x === "time"}
         onChange={(on) => onView({ logx: on || undefined })}
       />
-    </FilterBar>
+    </>
   );
 }

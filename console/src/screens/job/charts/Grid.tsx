@@ -3,6 +3,11 @@ import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { cx } from "@/lib/cx";
 import { UntrustedText } from "@/ui";
+import { cardWhole } from "./Slot";
+
+// The heights of the title of a section, and of what is between its rows.
+const head = 32;
+const gap = 12;
 
 type Props = { title: string; keys: readonly string[]; children: (key: string, points: number) => ReactNode };
 
@@ -11,13 +16,18 @@ export function Grid({ title, keys, children }: Props) {
   const { t } = useTranslation("job");
   const [open, setOpen] = useState(true);
   const body = useRef<HTMLDivElement>(null);
-  const [points, setPoints] = useState<number | null>(null);
+  const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
-    const width = body.current?.clientWidth;
-    if (open && width) setPoints(pointsFor(width / columnsFor(width)));
+    if (open) setWidth(body.current?.clientWidth ?? 0);
   }, [open]);
+  const columns = columnsFor(width);
+  const rows = open ? Math.ceil(keys.length / columns) : 0;
   return (
-    <section className="px-4 pb-3 md:px-6">
+    // The browser lays out only the sections near the visible part of the page. The height stands for that of the others.
+    <section
+      style={{ containIntrinsicBlockSize: `auto ${head + rows * (cardWhole + gap)}px` }}
+      className="px-4 pb-3 [content-visibility:auto] md:px-6"
+    >
       <h2>
         <button
           type="button"
@@ -34,7 +44,7 @@ export function Grid({ title, keys, children }: Props) {
       </h2>
       {open ? (
         <div ref={body} className="grid grid-cols-[repeat(auto-fill,minmax(min(100%,21rem),1fr))] gap-3">
-          {points === null ? null : keys.map((key) => children(key, points))}
+          {width === 0 ? null : keys.map((key) => children(key, pointsFor(width / columns)))}
         </div>
       ) : null}
     </section>
@@ -43,7 +53,7 @@ export function Grid({ title, keys, children }: Props) {
 
 // columnsFor is the number of columns of the grid, whose charts are at least 21rem wide.
 function columnsFor(width: number): number {
-  return Math.max(1, Math.floor((width + 12) / (336 + 12)));
+  return Math.max(1, Math.floor((width + gap) / (336 + gap)));
 }
 
 // pointsFor returns about one and a half buckets a pixel, in steps, so that small changes of the width read nothing new.

@@ -8,18 +8,20 @@ import { ExportMetrics } from "./ExportMetrics";
 import { Grid } from "./Grid";
 import { MetricCard } from "./MetricCard";
 import { general, sections } from "./sections";
-import { mostKeys, useSummaries } from "./summaries";
+import { mostKeys, type Summary, useFirstSummaries, useSummaries } from "./summaries";
 import { useCharts, usePins } from "./use-charts";
 import { useLive } from "./use-live";
 
-// MetricsTab has a chart for each metric of a run.
+// MetricsTab has a chart for each metric of a run. The first ones are drawn while the other metrics are still read.
 export function MetricsTab({ runId, live: reporting }: TabProps) {
   const { t } = useTranslation("job");
   const run = useRun(runId);
-  const { summaries, error, refetch } = useSummaries(runId, reporting);
-  const live = useLive(runId, reporting, summaries);
+  const { summaries: all, error, refetch } = useSummaries(runId, reporting);
+  const first = useFirstSummaries(runId);
+  const summaries = all ?? first;
+  const live = useLive(runId, reporting, all);
   const project = run.data?.project ?? "";
-  if (error && !summaries) return <ErrorPanel error={error} onRetry={() => void refetch()} />;
+  if (error && !all) return <ErrorPanel error={error} onRetry={() => void refetch()} />;
   if (!summaries || !run.data) return <SkeletonLines className="px-4 pt-4 md:px-6" />;
   if (summaries.length === 0)
     return (
@@ -34,7 +36,15 @@ export function MetricsTab({ runId, live: reporting }: TabProps) {
   return (
     <>
       <ReconnectingBar state={live.state} />
-      <Charts key={project} project={project} origin={origin} runId={runId} summaries={summaries} live={live} />
+      <Charts
+        key={project}
+        project={project}
+        origin={origin}
+        runId={runId}
+        summaries={summaries}
+        complete={all !== undefined}
+        live={live}
+      />
     </>
   );
 }
@@ -43,11 +53,12 @@ type ChartsProps = {
   project: string;
   origin: number;
   runId: string;
-  summaries: NonNullable<ReturnType<typeof useSummaries>["summaries"]>;
+  summaries: readonly Summary[];
+  complete: boolean;
   live: ReturnType<typeof useLive>;
 };
 
-function Charts({ project, origin, runId, summaries, live }: ChartsProps) {
+function Charts({ project, origin, runId, summaries, complete, live }: ChartsProps) {
   const { t } = useTranslation("job");
   const [view, onView] = useCharts(project);
   const [pins, pin] = usePins(project);
@@ -67,6 +78,8 @@ function Charts({ project, origin, runId, summaries, live }: ChartsProps) {
       title: g.name === general ? t("metrics.general") : g.name,
     })),
   ];
+  // A pinned metric that is still read would push the others down.
+  if (!complete && pins.some((key) => !byKey.has(key))) return <SkeletonLines className="px-4 pt-4 md:px-6" />;
   return (
     <div className="pt-3 pb-6">
       <ChartBar
@@ -80,7 +93,7 @@ function Charts({ project, origin, runId, summaries, live }: ChartsProps) {
       {summaries.length >= mostKeys ? (
         <p className="px-4 pb-2 text-xs text-soft md:px-6">{t("metrics.first", { count: mostKeys })}</p>
       ) : null}
-      {groups.length === 0 ? (
+      {groups.length === 0 && complete ? (
         <EmptyState
           title={t("metrics.noMatch")}
           why={t("metrics.noMatchWhy")}
@@ -108,6 +121,7 @@ function Charts({ project, origin, runId, summaries, live }: ChartsProps) {
           }}
         </Grid>
       ))}
+      {complete ? null : <SkeletonLines className="px-4 md:px-6" />}
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { useDrawn } from "./use-drawn";
 
 // The height of the canvas of a card, and of the whole card.
 export const cardHeight = 168;
-const whole = cardHeight + 58;
+export const cardWhole = cardHeight + 58;
 
 type Props = { name: string; children: (drawn: boolean) => ReactNode };
 
@@ -14,7 +14,7 @@ export function Slot({ name, children }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const { drawn, near } = useDrawn(host);
   return (
-    <div ref={host} style={{ height: whole }} className="min-w-0">
+    <div ref={host} style={{ height: cardWhole }} className="min-w-0">
       {near ? children(drawn) : <Box name={name} />}
     </div>
   );

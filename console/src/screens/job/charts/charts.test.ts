@@ -9,7 +9,7 @@ import { LivePoints } from "./live";
 import { badX, column, plotData } from "./plot-data";
 import { sections } from "./sections";
 import { smooth } from "./smooth";
-import { axisOf, chartView, toWindow } from "./view";
+import { axisOf, chartView, countScales, toWindow } from "./view";
 
 const ts = (seconds: number) => new Date(1_000_000 + seconds * 1000).toISOString();
 const point = (step: number, value: number | "NaN" = step, attempt = 1) => ({ step, value, ts: ts(step), attempt });
@@ -128,6 +128,8 @@ it("reads the view of the address and drops what is wrong", () => {
   expect(toWindow({}, 0)).toEqual({});
   expect(chartView({ x: "metric" })).toEqual({});
   expect(chartView({ x: "step", over: "lr" })).toEqual({});
+  expect(countScales(chartView({ x: "step", smooth: 0, key: "loss", from: 1, to: 2 }))).toBe(0);
+  expect(countScales(chartView({ x: "relative", smooth: 0.5, logy: true }))).toBe(3);
   const over = chartView({ x: "metric", over: "lr", from: 0.25, to: 1 });
   expect(toWindow(over, 0)).toEqual({ from: "0.25", to: "1" });
   expect([over, { x: "relative" as const }, {}].map(axisOf)).toEqual(["lr", "time", "step"]);

@@ -33,6 +33,11 @@ export function chartView(search: Record<string, unknown>): ChartView {
   };
 }
 
+// countScales returns how many of the scales are not as they are at first.
+export function countScales({ x = "step", smooth = 0, logx, logy }: ChartView): number {
+  return [x !== "step", smooth > 0, logx, logy].filter(Boolean).length;
+}
+
 function weight(value: unknown): number | undefined {
   const n = number(value);
   return n !== undefined && n > 0 && n <= 0.99 ? Math.round(n * 100) / 100 : undefined;

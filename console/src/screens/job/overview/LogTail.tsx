@@ -8,16 +8,21 @@ import type { LogLine } from "@/screens/logs/store";
 import { pieceStyle } from "@/screens/logs/style";
 import { ErrorNote, SkeletonLines } from "@/ui";
 
-type Props = { runId: string; live: boolean; to: "/jobs/$id/{-$tab}" | "/runs/$id/{-$tab}"; page: string };
+type Props = {
+  runId: string;
+  live: boolean;
+  to: "/jobs/$id/{-$tab}" | "/runs/$id/{-$tab}";
+  page: string;
+  lines?: number;
+};
 
-const lines = 12;
 const longest = 400;
 
 // LogTail is the end of a run's log. Each line leads to its place in the whole log.
-export default function LogTail({ runId, live, to, page }: Props) {
+export default function LogTail({ runId, live, to, page, lines = 12 }: Props) {
   const { t } = useTranslation("job");
   const { data, error } = useQuery({
-    queryKey: ["run", runId, "log-tail"],
+    queryKey: ["run", runId, "log-tail", lines],
     queryFn: ({ signal }) =>
       read<LogLine[]>(`/api/runs/${encodeURIComponent(runId)}/logs`, { tail: true, limit: lines }, signal),
     refetchInterval: live ? 3000 : false,

@@ -1,6 +1,7 @@
-import { lazy, type ReactNode, Suspense } from "react";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { texts } from "@/i18n/i18n";
+import { PartOf, part } from "@/lib/part";
 import type { Job } from "@/screens/jobs/job";
 import { hasEnded } from "@/screens/jobs/job";
 import { SkeletonLines } from "@/ui";
@@ -10,11 +11,11 @@ import { Facts } from "./Facts";
 import { Hparams } from "./Hparams";
 import { Why } from "./Why";
 
-const Charts = lazy(() => import("./Charts"));
-const LogTail = lazy(() => import("./LogTail"));
-const Served = lazy(async () => {
+const charts = part(() => import("./Charts").then((m) => m.default));
+const logTail = part(() => import("./LogTail").then((m) => m.default));
+const served = part(async () => {
   const [module] = await Promise.all([import("./Served"), texts("deployments")]);
-  return module;
+  return module.default;
 });
 
 // OverviewTab shows the cause of a job's state, its curves, the end of its log, its attempts and what it requests.
@@ -46,19 +47,11 @@ export function Progress({ run, live, to, page }: { run: Run; live: boolean } & 
   return (
     <>
       <Section title={t("curves.title")}>
-        <Suspense fallback={<SkeletonLines lines={6} />}>
-          <Charts run={run} live={live} to={to} page={page} />
-        </Suspense>
+        <PartOf part={charts} props={{ run, live, to, page }} fallback={<SkeletonLines lines={6} />} />
       </Section>
-      {live ? null : (
-        <Suspense fallback={null}>
-          <Served runId={run.id} />
-        </Suspense>
-      )}
+      {live ? null : <PartOf part={served} props={{ runId: run.id }} fallback={null} />}
       <Section title={t("logTail.title")}>
-        <Suspense fallback={<SkeletonLines lines={4} />}>
-          <LogTail runId={run.id} live={live} to={to} page={page} />
-        </Suspense>
+        <PartOf part={logTail} props={{ runId: run.id, live, to, page }} fallback={<SkeletonLines lines={4} />} />
       </Section>
     </>
   );
