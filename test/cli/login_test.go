@@ -35,9 +35,9 @@ func (w *world) deviceLogin(t *testing.T) {
 	require.Contains(t, shown, "Code: "+strings.Join(strings.Split(l.code, ""), " "), "the page must show the code that the command printed")
 	require.Contains(t, shown, "Signalbox CLI", "the page must show the name of the program")
 	argv, environ := l.process(t, "cmdline"), l.process(t, "environ")
-	require.NoError(t, l.cmd.Wait(), l.rest())
-	require.Contains(t, l.rest(), "logged in to "+w.URL+" as nora, valid for ")
-	require.Contains(t, l.rest(), "this machine has no keyring", "a file in place of the keyring is stated")
+	require.NoError(t, l.wait(), l.after.String())
+	require.Contains(t, l.after.String(), "logged in to "+w.URL+" as nora, valid for ")
+	require.Contains(t, l.after.String(), "this machine has no keyring", "a file in place of the keyring is stated")
 
 	file := filepath.Join(home, ".config", "signalbox", "credentials.json")
 	token := storedToken(t, file)
@@ -84,9 +84,9 @@ func (w *world) deniedLogin(t *testing.T, password string) {
 	home := t.TempDir()
 	l := w.beginLogin(t, home)
 	w.decide(t, l.address, "nora", password, "Deny", "Request denied")
-	require.Error(t, l.cmd.Wait())
+	require.Error(t, l.wait())
 	require.Equal(t, 1, l.cmd.ProcessState.ExitCode())
-	require.Contains(t, l.rest(), "the sign-in was denied in the browser")
+	require.Contains(t, l.after.String(), "the sign-in was denied in the browser")
 	require.NoFileExists(t, filepath.Join(home, ".config", "signalbox", "credentials.json"))
 }
 
@@ -127,10 +127,10 @@ func (w *world) beginLogin(t *testing.T, home string) *begun {
 	return l
 }
 
-// rest returns what the command has printed after the code, when it has ended.
-func (l *begun) rest() string {
-	<-l.read
-	return l.after.String()
+// wait waits until the command has ended. Then after has all that it printed after the code.
+func (l *begun) wait() error {
+	<-l.read // a Wait before the last read would close the pipe
+	return l.cmd.Wait()
 }
 
 // process returns a file of /proc about the running command.
