@@ -121,8 +121,27 @@ export const rawKeys = (page, keys) =>
     return found;
   }, [...keys]);
 
-// wide returns by how many pixels the page is wider than the window.
-export const wide = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+// wide returns by how many pixels the page is wider than the window, or a part that scrolls downwards wider than its room.
+// Tables and code are in parts of their own, whose class says that they scroll sideways.
+export const wide = (page) =>
+  page.evaluate(() => {
+    const down = [...document.querySelectorAll("main, main [class*=overflow-y-auto]")];
+    const parts = [document.documentElement, ...down.filter((part) => !/overflow(-x)?-(auto|hidden)/.test(part.className))];
+    return Math.max(...parts.map((part) => part.scrollWidth - part.clientWidth));
+  });
+
+// cutTables returns the tables that are wider than their room, with the names of the columns that are out of view.
+export const cutTables = (page) =>
+  page.evaluate(() => {
+    const found = [];
+    for (const table of document.querySelectorAll("main [role=grid], main table")) {
+      const room = table.parentElement.getBoundingClientRect().right;
+      const cells = [...table.querySelectorAll("[role=columnheader], thead th, [role=row]:nth-child(1) button")];
+      const cut = cells.filter((cell) => cell.getBoundingClientRect().right > room + 1).map((cell) => cell.textContent || cell.ariaLabel);
+      if (cut.length > 0) found.push(`${table.getAttribute("aria-label") ?? "a table"}: ${cut.join(", ")}`);
+    }
+    return found;
+  });
 
 // hiddenTabs returns the active tabs that are not in view, because a narrow window cuts the strip that they are in.
 export const hiddenTabs = (page) =>

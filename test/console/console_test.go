@@ -62,7 +62,7 @@ type consoleVisit struct {
 	Route, Scheme, Heading, Failed          string
 	Width                                   int
 	Faults, Raw, Console, Policy, Elsewhere []string
-	Statuses, Hidden                        []string
+	Statuses, Hidden, Cut                   []string
 	Wide                                    int
 }
 
@@ -171,6 +171,7 @@ func requireRoutes(ctx context.Context, t *testing.T, task consoleTask, table []
 			require.Empty(t, v.Policy, "the page must not violate its content security policy")
 			require.Empty(t, v.Elsewhere, "the page must send no request to another host")
 			require.Zero(t, v.Wide, "the page must not scroll horizontally")
+			require.Empty(t, v.Cut, "at this width, tables must show all their columns")
 			require.Empty(t, v.Hidden, "the active tab must be in view")
 			require.ElementsMatch(t, listed[v.Route], v.Statuses, "the error responses")
 			for _, line := range v.Console {

@@ -1,6 +1,6 @@
 // This program follows and stops a running job in Chromium as a user does, and then looks at it on a phone. It prints what it saw as one JSON object, which console_test.go checks.
 import { text } from "node:stream/consumers";
-import { beyond, profile, settle, signIn, start } from "./browser.mjs";
+import { beyond, profile, settle, signIn, start, wide } from "./browser.mjs";
 
 const task = JSON.parse(await text(process.stdin));
 const browser = await start(task.chromium);
@@ -47,7 +47,7 @@ try {
   await phone.page.getByRole("link", { name: "Logs", exact: true }).click();
   await phone.page.getByText(`${task.ids.counter} ends at`).first().waitFor();
   await settle(phone.page);
-  saw.wide = await phone.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  saw.wide = await wide(phone.page);
   console.log(JSON.stringify(saw));
 } catch (error) {
   const pages = browser.contexts().flatMap((c) => c.pages());

@@ -3,7 +3,7 @@
 // arguments contain no password.
 import { mkdirSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { faults, hiddenTabs, keysOf, profile, rawKeys, settle, signIn, start, wide } from "./browser.mjs";
+import { cutTables, faults, hiddenTabs, keysOf, profile, rawKeys, settle, signIn, start, wide } from "./browser.mjs";
 
 const task = JSON.parse(await text(process.stdin));
 const keys = keysOf(task.texts);
@@ -27,6 +27,8 @@ async function open({ context, page, seen }, look, route) {
   visit.faults = await faults(context, page);
   visit.raw = await rawKeys(page, keys);
   visit.wide = await wide(page);
+  // On a phone, tables scroll.
+  visit.cut = look.width < 1280 ? [] : await cutTables(page);
   visit.hidden = await hiddenTabs(page);
   return { ...visit, ...structuredClone(seen) };
 }

@@ -15,7 +15,7 @@ export function nameColumn<T extends Row>(
   return {
     id: "name",
     header,
-    width: "minmax(12rem,1.4fr)",
+    width: "minmax(11rem,1.4fr)",
     fixed: true,
     cell: (row) => (
       <span className="flex items-center gap-1.5">
@@ -34,7 +34,7 @@ export function ownColumns<T extends Row>(textOf: (key: string) => string): Colu
     {
       id: "description",
       header: textOf("description"),
-      width: "minmax(12rem,2fr)",
+      width: "minmax(11rem,2fr)",
       cell: (row) => <UntrustedText text={row.description} className="text-soft" />,
     },
     {

@@ -8,7 +8,7 @@ export function useArtifactColumns(): Column<Artifact>[] {
   const { t } = useTranslation("artifacts");
   return useMemo(
     () => [
-      { id: "kind", header: t("kind"), width: "9rem", fixed: true, cell: (a) => t(`kinds.${a.kind}`, a.kind) },
+      { id: "kind", header: t("kind"), width: "8rem", fixed: true, cell: (a) => t(`kinds.${a.kind}`, a.kind) },
       {
         id: "file",
         header: t("file"),
@@ -19,12 +19,12 @@ export function useArtifactColumns(): Column<Artifact>[] {
           </span>
         ),
       },
-      { id: "step", header: t("step"), width: "6rem", numeric: true, cell: (a) => <Num value={a.step} /> },
-      { id: "format", header: t("format"), width: "8rem", cell: (a) => <UntrustedText text={a.format} longest={40} /> },
-      { id: "size", header: t("size"), width: "7rem", numeric: true, cell: (a) => <Bytes value={a.size_bytes} /> },
-      { id: "digest", header: t("digest"), width: "10rem", cell: (a) => <Digest value={a.sha256} /> },
+      { id: "step", header: t("step"), width: "5rem", numeric: true, cell: (a) => <Num value={a.step} /> },
+      { id: "format", header: t("format"), width: "7rem", cell: (a) => <UntrustedText text={a.format} longest={40} /> },
+      { id: "size", header: t("size"), width: "6rem", numeric: true, cell: (a) => <Bytes value={a.size_bytes} /> },
+      { id: "digest", header: t("digest"), width: "9rem", cell: (a) => <Digest value={a.sha256} /> },
       { id: "attempt", header: t("attempt"), width: "5.5rem", numeric: true, cell: (a) => <Num value={a.attempt} /> },
-      { id: "created", header: t("created"), width: "8rem", cell: (a) => <Time at={a.created_at} /> },
+      { id: "created", header: t("created"), width: "7rem", cell: (a) => <Time at={a.created_at} /> },
     ],
     [t],
   );

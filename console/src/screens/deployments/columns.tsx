@@ -13,11 +13,11 @@ export function useDeploymentColumns(): Column<Deployment>[] {
   const { t } = useTranslation("deployments");
   return useMemo(
     () => [
-      { id: "state", header: t("state"), width: "8rem", fixed: true, cell: (row) => <State row={row} /> },
+      { id: "state", header: t("state"), width: "7rem", fixed: true, cell: (row) => <State row={row} /> },
       {
         id: "name",
         header: t("name"),
-        width: "minmax(11rem,1.4fr)",
+        width: "minmax(10rem,1.4fr)",
         fixed: true,
         cell: (row) => (
           <Link to="/deployments/$id" params={{ id: row.id }} className="font-medium hover:underline">
@@ -25,32 +25,32 @@ export function useDeploymentColumns(): Column<Deployment>[] {
           </Link>
         ),
       },
-      { id: "reason", header: t("health"), width: "minmax(15rem,2.4fr)", cell: (row) => <Health row={row} /> },
+      { id: "reason", header: t("health"), width: "minmax(12rem,2.4fr)", cell: (row) => <Health row={row} /> },
       {
         id: "revision",
         header: t("revision"),
-        width: "6rem",
+        width: "5rem",
         numeric: true,
         cell: (row) => (row.promoted_revision ? <Num value={row.promoted_revision} /> : <Nothing />),
       },
       {
         id: "rate",
         header: t("perSecond"),
-        width: "6.5rem",
+        width: "5.5rem",
         numeric: true,
         cell: (row) => <Figure id={row.id} of={(all) => all.calls / seconds} digits={3} />,
       },
       {
         id: "p95",
         header: t("p95ms"),
-        width: "6.5rem",
+        width: "5.5rem",
         numeric: true,
         cell: (row) => <Figure id={row.id} of={(all) => all.p95} digits={0} />,
       },
       {
         id: "failed",
         header: t("failedCalls"),
-        width: "6.5rem",
+        width: "5.5rem",
         numeric: true,
         cell: (row) => <Figure id={row.id} of={(all) => all.failed} digits={0} />,
       },

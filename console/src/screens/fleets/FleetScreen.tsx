@@ -10,7 +10,6 @@ import {
   ErrorPanel,
   Nothing,
   PageHeader,
-  ReconnectingBar,
   SkeletonLines,
   StateBadge,
   Time,
@@ -41,7 +40,6 @@ export function FleetScreen() {
         lead={<StateBadge state={fleet.state} />}
         actions={admin ? <FleetActions fleet={fleet} onRemoved={() => void navigate({ to: "/fleets" })} /> : null}
       />
-      {error ? <ReconnectingBar state="reconnecting" /> : null}
       <div className="px-4 pb-4 md:px-6">
         <Facts fleet={fleet} />
       </div>

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { byOffset, usePages } from "@/api/pages";
 import { session } from "@/auth/browser";
+import { firstFleetCommand } from "@/lib/commands";
 import {
   Button,
   type Column,
@@ -51,7 +52,12 @@ export function FleetsScreen() {
       {list.error && list.rows.length === 0 ? (
         <ErrorPanel error={list.error} onRetry={list.refetch} />
       ) : !list.pending && list.rows.length === 0 ? (
-        <EmptyState title={t("empty")} why={t("emptyWhy")} docs="/docs" />
+        <EmptyState
+          title={t("empty")}
+          why={t("emptyWhy")}
+          command={admin ? firstFleetCommand : undefined}
+          docs="/docs"
+        />
       ) : (
         <Table
           label={t("title")}

@@ -3,6 +3,7 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { byOffset, usePages } from "@/api/pages";
+import { joinTokenCommand } from "@/lib/commands";
 import { Badge, Button, type Column, ConfirmDialog, EmptyState, ErrorPanel, LoadMore, Table, Time } from "@/ui";
 import { every, type Fleet, type JoinToken, useFleetsChanged } from "./api";
 import { MintToken } from "./MintToken";
@@ -15,7 +16,7 @@ export function JoinTokens({ fleet }: { fleet: Fleet }) {
   const changed = useFleetsChanged();
   const [minting, setMinting] = useState(false);
   const [revoking, setRevoking] = useState<JoinToken | null>(null);
-  const columns = useTokenColumns(setRevoking);
+  const columns = useTokenColumns();
   const list = usePages<JoinToken, number>(
     ["fleets", fleet.id, "tokens"],
     size,
@@ -37,7 +38,13 @@ export function JoinTokens({ fleet }: { fleet: Fleet }) {
       {list.error && list.rows.length === 0 ? (
         <ErrorPanel error={list.error} onRetry={list.refetch} />
       ) : empty ? (
-        <EmptyState title={t("noTokens")} why={t("noTokensWhy")} action={mint} docs="/docs" />
+        <EmptyState
+          title={t("noTokens")}
+          why={t("noTokensWhy")}
+          command={joinTokenCommand(fleet.id)}
+          action={mint}
+          docs="/docs"
+        />
       ) : (
         <>
           <div className="flex justify-end px-4 py-2 md:px-6">{mint}</div>
@@ -47,6 +54,14 @@ export function JoinTokens({ fleet }: { fleet: Fleet }) {
             columns={columns}
             rowId={idOf}
             pending={list.pending}
+            menuWidth="5.5rem"
+            menu={(token) =>
+              token.usable ? (
+                <Button size="sm" variant="quiet" onClick={() => setRevoking(token)}>
+                  {t("revoke")}
+                </Button>
+              ) : null
+            }
             footer={<LoadMore more={list.more} busy={list.loadingMore} onMore={list.loadMore} />}
           />
         </>
@@ -69,7 +84,7 @@ export function JoinTokens({ fleet }: { fleet: Fleet }) {
   );
 }
 
-function useTokenColumns(onRevoke: (token: JoinToken) => void): Column<JoinToken>[] {
+function useTokenColumns(): Column<JoinToken>[] {
   const { t } = useTranslation("fleets");
   return useMemo(
     () => [
@@ -110,19 +125,7 @@ function useTokenColumns(onRevoke: (token: JoinToken) => void): Column<JoinToken
         numeric: true,
         cell: (token) => <Time at={token.expires_at} />,
       },
-      {
-        id: "revoke",
-        header: t("actions"),
-        width: "6rem",
-        numeric: true,
-        cell: (token) =>
-          token.usable ? (
-            <Button size="sm" variant="quiet" onClick={() => onRevoke(token)}>
-              {t("revoke")}
-            </Button>
-          ) : null,
-      },
     ],
-    [t, onRevoke],
+    [t],
   );
 }

@@ -24,7 +24,7 @@ export type FleetView = (typeof fleetViews)[number];
 export const fleetRoute = createRoute({
   getParentRoute: () => fleetsRoute,
   path: "$id",
-  staticData: { crumb: (params) => params.id ?? "" },
+  staticData: { crumb: ({ id = "" }) => id, object: ({ id = "" }) => ["fleets", id] },
   validateSearch: (search: Record<string, unknown>): { view?: FleetView } => ({ view: oneOf(search.view, fleetViews) }),
   component: lazyRouteComponent(() => import("./FleetScreen"), "FleetScreen"),
 });

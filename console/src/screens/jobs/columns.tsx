@@ -13,14 +13,14 @@ export function useJobColumns(): Column<Job>[] {
       {
         id: "state",
         header: t("state"),
-        width: "7.5rem",
+        width: "7rem",
         fixed: true,
         cell: (job) => <StateBadge state={job.state} />,
       },
       {
         id: "name",
         header: t("name"),
-        width: "minmax(10rem,2fr)",
+        width: "minmax(9rem,2fr)",
         fixed: true,
         cell: (job) => (
           <Link
@@ -32,28 +32,29 @@ export function useJobColumns(): Column<Job>[] {
           </Link>
         ),
       },
-      { id: "progress", header: t("progress"), width: "minmax(9rem,1.3fr)", cell: (job) => <Progress job={job} /> },
+      { id: "progress", header: t("progress"), width: "minmax(8rem,1.3fr)", cell: (job) => <Progress job={job} /> },
       {
         id: "owner",
         header: t("owner"),
-        width: "minmax(5rem,0.7fr)",
+        width: "minmax(4.75rem,0.7fr)",
         cell: (job) => <UntrustedText text={job.owner} />,
       },
       {
         id: "project",
         header: t("project"),
-        width: "minmax(5rem,0.7fr)",
+        width: "minmax(4.75rem,0.7fr)",
         cell: (job) => <UntrustedText text={job.project} />,
       },
       {
         id: "recipe",
         header: t("recipe"),
-        width: "minmax(8.5rem,1fr)",
+        width: "minmax(11rem,1.2fr)",
         cell: (job) => {
           const { name, version } = recipeOf(job);
           return (
-            <span title={`${name} ${version}`}>
-              {name} <span className="text-soft">{version}</span>
+            <span title={`${name} ${version}`} className="flex gap-1.5">
+              <span className="truncate">{name}</span>
+              <span className="shrink-0 text-soft">{version}</span>
             </span>
           );
         },
@@ -64,7 +65,7 @@ export function useJobColumns(): Column<Job>[] {
       {
         id: "duration",
         header: t("duration"),
-        width: "6rem",
+        width: "5rem",
         numeric: true,
         cell: (job) =>
           job.starting_at ? <Duration from={job.starting_at} to={job.ended_at ?? job.paused_at} /> : <Nothing />,
@@ -72,7 +73,7 @@ export function useJobColumns(): Column<Job>[] {
       {
         id: "created",
         header: t("created"),
-        width: "6.5rem",
+        width: "6rem",
         numeric: true,
         cell: (job) => <Time at={job.created_at} />,
       },

@@ -11,34 +11,34 @@ export function useRunColumns(): Column<Run>[] {
       {
         id: "state",
         header: t("state"),
-        width: "7.5rem",
+        width: "7rem",
         fixed: true,
         cell: (run) => <StateBadge state={run.state} />,
       },
       {
         id: "name",
         header: t("name"),
-        width: "minmax(11rem,2fr)",
+        width: "minmax(10rem,2fr)",
         fixed: true,
         cell: (run) => <UntrustedText text={run.name} longest={128} className="font-medium" />,
       },
       {
         id: "tags",
         header: t("tags"),
-        width: "minmax(7rem,1fr)",
+        width: "minmax(6rem,1fr)",
         cell: (run) => <Tags tags={run.tags} archived={run.archived} />,
       },
-      { id: "recipe", header: t("recipe"), width: "minmax(8rem,1fr)", cell: (run) => <Recipe run={run} /> },
+      { id: "recipe", header: t("recipe"), width: "minmax(10rem,1.2fr)", cell: (run) => <Recipe run={run} /> },
       {
         id: "owner",
         header: t("owner"),
-        width: "minmax(6rem,0.7fr)",
+        width: "minmax(5rem,0.7fr)",
         cell: (run) => <UntrustedText text={run.owner} />,
       },
       {
         id: "project",
         header: t("project"),
-        width: "minmax(6rem,0.7fr)",
+        width: "minmax(5rem,0.7fr)",
         cell: (run) => <UntrustedText text={run.project} />,
       },
       {
@@ -87,9 +87,10 @@ function Recipe({ run }: { run: Run }) {
   const { name = "", version = "" } = record(run.recipe_lock) as { name?: string; version?: string };
   if (name === "") return <Badge>{t("noJobBadge")}</Badge>;
   return (
-    <>
-      <UntrustedText text={name} /> <span className="text-soft">{version}</span>
-    </>
+    <span title={`${name} ${version}`} className="flex gap-1.5">
+      <UntrustedText text={name} className="truncate" />
+      <UntrustedText text={version} className="shrink-0 text-soft" />
+    </span>
   );
 }
 

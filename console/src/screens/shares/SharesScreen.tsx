@@ -4,8 +4,9 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { byOffset, usePages } from "@/api/pages";
+import { firstShareCommand } from "@/lib/commands";
 import { Button, ConfirmDialog, EmptyState, ErrorPanel, LoadMore, PageHeader, Table } from "@/ui";
-import type { Share } from "./api";
+import { type Share, stateOf } from "./api";
 import { CreateShare } from "./CreateShare";
 import { useShareColumns } from "./share-columns";
 
@@ -18,7 +19,7 @@ export function SharesScreen() {
   const queries = useQueryClient();
   const [creating, setCreating] = useState(false);
   const [revoking, setRevoking] = useState<Share | null>(null);
-  const columns = useShareColumns(setRevoking);
+  const columns = useShareColumns();
   const changed = () => queries.invalidateQueries({ queryKey: key });
   const list = usePages<Share, number>(
     key,
@@ -39,7 +40,7 @@ export function SharesScreen() {
       {list.error && list.rows.length === 0 ? (
         <ErrorPanel error={list.error} onRetry={list.refetch} />
       ) : !list.pending && list.rows.length === 0 ? (
-        <EmptyState title={t("empty")} why={t("emptyWhy")} docs="/docs" />
+        <EmptyState title={t("empty")} why={t("emptyWhy")} command={firstShareCommand} docs="/docs" />
       ) : (
         <Table
           label={t("title")}
@@ -47,6 +48,14 @@ export function SharesScreen() {
           columns={columns}
           rowId={idOf}
           pending={list.pending}
+          menuWidth="5.5rem"
+          menu={(share) =>
+            stateOf(share, Date.now()) === "active" ? (
+              <Button size="sm" variant="quiet" onClick={() => setRevoking(share)}>
+                {t("revoke")}
+              </Button>
+            ) : null
+          }
           footer={<LoadMore more={list.more} busy={list.loadingMore} onMore={list.loadMore} />}
         />
       )}

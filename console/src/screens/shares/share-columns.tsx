@@ -1,10 +1,10 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { Badge, Button, type Column, Nothing, Num, Time, UntrustedText } from "@/ui";
+import { Badge, type Column, Nothing, Num, Time, UntrustedText } from "@/ui";
 import { PathLink } from "@/ui/PathLink";
 import { type Share, stateOf } from "./api";
 
-export function useShareColumns(onRevoke: (share: Share) => void): Column<Share>[] {
+export function useShareColumns(): Column<Share>[] {
   const { t } = useTranslation("shares");
   return useMemo(
     () => [
@@ -20,7 +20,7 @@ export function useShareColumns(onRevoke: (share: Share) => void): Column<Share>
       {
         id: "title",
         header: t("name"),
-        width: "minmax(10rem,1.4fr)",
+        width: "minmax(9rem,1.4fr)",
         cell: (share) =>
           share.title ? (
             <UntrustedText text={share.title} longest={128} className="font-medium" />
@@ -28,11 +28,11 @@ export function useShareColumns(onRevoke: (share: Share) => void): Column<Share>
             <span className="text-soft">{t(`kind.${share.kind}`)}</span>
           ),
       },
-      { id: "targets", header: t("targets"), width: "minmax(12rem,1.2fr)", cell: (share) => <Targets share={share} /> },
+      { id: "targets", header: t("targets"), width: "minmax(10rem,1.2fr)", cell: (share) => <Targets share={share} /> },
       {
         id: "fields",
         header: t("shows"),
-        width: "minmax(9rem,1fr)",
+        width: "minmax(8.5rem,1fr)",
         cell: (share) => (
           <span className="text-soft">
             {share.fields.map((field) => t(`field.${field}`, { defaultValue: field })).join(" · ")}
@@ -42,39 +42,27 @@ export function useShareColumns(onRevoke: (share: Share) => void): Column<Share>
       {
         id: "prefix",
         header: t("prefix"),
-        width: "7rem",
+        width: "6.5rem",
         cell: (share) => <span className="font-mono text-xs">{share.prefix}…</span>,
       },
-      { id: "views", header: t("views"), width: "5rem", numeric: true, cell: (share) => <Num value={share.views} /> },
+      { id: "views", header: t("views"), width: "4rem", numeric: true, cell: (share) => <Num value={share.views} /> },
       {
         id: "viewed",
         header: t("viewed"),
-        width: "7rem",
+        width: "6.5rem",
         numeric: true,
         cell: (share) => <Time at={share.last_viewed_at} />,
       },
       {
         id: "expires",
         header: t("expires"),
-        width: "7rem",
+        width: "6.5rem",
         numeric: true,
         cell: (share) =>
           share.expires_at ? <Time at={share.expires_at} /> : <span className="text-soft">{t("never")}</span>,
       },
-      {
-        id: "revoke",
-        header: t("actions"),
-        width: "6rem",
-        numeric: true,
-        cell: (share) =>
-          stateOf(share, Date.now()) === "active" ? (
-            <Button size="sm" variant="quiet" onClick={() => onRevoke(share)}>
-              {t("revoke")}
-            </Button>
-          ) : null,
-      },
     ],
-    [t, onRevoke],
+    [t],
   );
 }
 

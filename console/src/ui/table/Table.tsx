@@ -22,8 +22,9 @@ export type TableProps<T> = {
   onSelect?: (ids: Set<string>) => void;
   // onOpen is called with a row when it is clicked or Enter is pressed.
   onOpen?: (row: T) => void;
-  // menu is the row's menu, at its right end.
+  // menu is the row's menu or button, at its right end. It stays in view when the table scrolls sideways.
   menu?: (row: T) => ReactNode;
+  menuWidth?: string;
   pending?: boolean;
   // footer stands below the rows, such as LoadMore.
   footer?: ReactNode;
@@ -46,7 +47,7 @@ export function Table<T>(props: TableProps<T>) {
   const template = [
     selected ? "2.25rem" : "",
     ...visibleColumns.map((c) => c.width ?? "minmax(6rem,1fr)"),
-    menu ? "2.5rem" : "",
+    menu ? (props.menuWidth ?? "2.5rem") : "",
   ]
     .filter(Boolean)
     .join(" ");

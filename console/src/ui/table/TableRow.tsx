@@ -23,6 +23,7 @@ type Props<T> = {
 function Row<T>(props: Props<T>) {
   const { row, columns, index, template, selected, onOpen, menu } = props;
   const { t } = useTranslation();
+  const first = selected === undefined ? 1 : 2;
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the grid handles the keys of its rows
     <div
@@ -35,14 +36,14 @@ function Row<T>(props: Props<T>) {
       onClick={onOpen ? (event) => !interactive(event.target) && onOpen(row) : undefined}
       style={{ gridTemplateColumns: template, transform: `translateY(${props.top}px)` }}
       className={cx(
-        "absolute inset-x-0 top-0 grid h-8 items-center border-b border-line/60 pr-2 pl-2 outline-none md:pl-4",
+        "group/row absolute inset-x-0 top-0 grid h-8 items-center border-b border-line/60 pr-2 pl-2 outline-none md:pl-4",
         "focus-visible:bg-hover focus-visible:shadow-[inset_2px_0_0_var(--accent)]",
         onOpen && "cursor-pointer",
         selected ? "bg-tint" : "hover:bg-hover",
       )}
     >
       {selected !== undefined ? (
-        <div role="gridcell" className="flex pl-2">
+        <div role="gridcell" style={{ gridArea: "1 / 1" }} className="flex pl-2">
           <Checkbox
             tabIndex={-1}
             label={t("selectRow", { name: props.name })}
@@ -51,13 +52,26 @@ function Row<T>(props: Props<T>) {
           />
         </div>
       ) : null}
-      {columns.map((column) => (
-        <div key={column.id} role="gridcell" className={cx("truncate px-2", column.numeric && "tabular text-right")}>
+      {columns.map((column, at) => (
+        <div
+          key={column.id}
+          role="gridcell"
+          style={{ gridArea: `1 / ${first + at}` }}
+          className={cx("truncate px-2", column.numeric && "tabular text-right")}
+        >
           {column.cell(row)}
         </div>
       ))}
       {menu ? (
-        <div role="gridcell" className="flex justify-end">
+        // Its area is the whole row, so that it can stick to the edge while the row moves under it.
+        <div
+          role="gridcell"
+          style={{ gridArea: "1 / 1 / 2 / -1" }}
+          className={cx(
+            "sticky right-0 flex h-full items-center justify-self-end pl-1",
+            selected ? "bg-tint" : "bg-paper group-hover/row:bg-hover group-focus-visible/row:bg-hover",
+          )}
+        >
           {menu(row)}
         </div>
       ) : null}
