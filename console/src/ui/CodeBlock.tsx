@@ -4,7 +4,7 @@ import { CopyButton } from "./CopyButton";
 // CodeBlock shows text in a fixed-width font, with a button that copies it.
 export function CodeBlock({ code, label, className }: { code: string; label?: string; className?: string }) {
   return (
-    <div className={cx("flex items-start gap-1 rounded-lg border bg-sunken py-1.5 pr-1.5 pl-3", className)}>
+    <div className={cx("flex min-w-0 items-start gap-1 rounded-lg border bg-sunken py-1.5 pr-1.5 pl-3", className)}>
       <pre
         role="group"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard

@@ -15,7 +15,7 @@ type Props = {
 export function EmptyState({ title, why, command, docs, action }: Props) {
   const { t } = useTranslation();
   return (
-    <div className="mx-auto grid w-full max-w-lg gap-3 px-4 py-14">
+    <div className="mx-auto grid w-full max-w-lg grid-cols-[minmax(0,1fr)] gap-3 px-4 py-14">
       <div>
         <h2 className="text-lg font-semibold tracking-tight">{title}</h2>
         <p className="mt-1 text-sm text-soft">{why}</p>

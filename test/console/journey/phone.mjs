@@ -21,6 +21,17 @@ export default async function ({ task, admin, name, phone }) {
   await page.getByText("the last words").waitFor();
   await fits();
 
+  await page.goto(`${task.url}/jobs/${task.ids.job}/samples`);
+  await settle(page);
+  const heading = page.getByRole("article", { name: "Sample", exact: true }).getByRole("heading").first();
+  await heading.scrollIntoViewIfNeeded();
+  const covered = await heading.evaluate((element) => {
+    const { left, top, height } = element.getBoundingClientRect();
+    return !element.contains(document.elementFromPoint(left + 4, top + height / 2));
+  });
+  assert.equal(covered, false, "the list must not cover the heading of the sample");
+  await fits();
+
   await page.goto(`${task.url}/jobs?state=running`);
   await page.getByRole("link", { name: name("running") }).first().click();
   await page.getByRole("button", { name: "Stop", exact: true }).click();

@@ -32,7 +32,7 @@ export function RoundRail({ rounds, selected, onSelect }: Props) {
   return (
     <nav
       aria-label={t("rounds")}
-      className="flex max-h-48 min-h-0 flex-col border-b md:max-h-none md:border-r md:border-b-0"
+      className="flex max-h-48 flex-col border-b md:max-h-none md:min-h-0 md:border-r md:border-b-0"
     >
       <div className="border-b px-3 py-2">
         <div className="flex justify-between text-2xs text-soft">

@@ -50,7 +50,7 @@ export function SampleList({ list, round, filtered, selected, marked, onSelect, 
   return (
     <section
       aria-label={t("list")}
-      className="flex max-h-72 min-h-0 flex-col border-b md:max-h-none md:border-r md:border-b-0"
+      className="flex max-h-72 flex-col border-b md:max-h-none md:min-h-0 md:border-r md:border-b-0"
     >
       <p role="status" className="border-b px-3 py-1.5 text-2xs text-soft tabular">
         {filtered ? t("filteredCount", counts) : t("sampleCount", { ...counts, shown: counts.all })}

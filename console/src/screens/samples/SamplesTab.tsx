@@ -34,9 +34,9 @@ export function SamplesTab({ runId, live }: { jobId?: string; runId: string; liv
       />
     );
   return (
-    <div className="flex min-h-0 flex-1 flex-col pt-3">
+    <div className="flex flex-1 flex-col pt-3 md:min-h-0">
       <SampleFilters view={view} change={change} samples={list.rows} />
-      <div className="grid min-h-96 flex-1 grid-cols-1 border-t md:grid-cols-[13rem_minmax(14rem,22rem)_minmax(0,1fr)]">
+      <div className="grid grid-cols-[minmax(0,1fr)] border-t md:min-h-96 md:flex-1 md:grid-cols-[13rem_minmax(14rem,22rem)_minmax(0,1fr)]">
         <RoundRail rounds={all} selected={round.step} onSelect={choice.goToStep} />
         <SampleList
           list={list}
