@@ -34,6 +34,8 @@ export default function Palette({
   const { data: projects = [] } = useProjects();
   const [text, setText] = useState("");
   const jump = jumpTo(text.trim());
+  // The results say themselves that there are none: the palette counts only what it filters.
+  const searched = [...text.trim()].length > 1;
   const act = (task: () => void) => () => {
     onOpenChange(false);
     task();
@@ -58,7 +60,9 @@ export default function Palette({
               />
             </div>
             <Command.List className="scroll-thin min-h-0 flex-1 overflow-y-auto p-1.5">
-              <Command.Empty className="px-3 py-8 text-center text-sm text-soft">{t("palette.nothing")}</Command.Empty>
+              {searched ? null : (
+                <Command.Empty className="px-3 py-8 text-center text-sm text-soft">{t("palette.nothing")}</Command.Empty>
+              )}
               {jump ? (
                 <Item
                   value={text}
@@ -68,7 +72,7 @@ export default function Palette({
                   {t("palette.jump", { id: text.trim() })}
                 </Item>
               ) : null}
-              {[...text.trim()].length > 1 ? (
+              {searched ? (
                 <Suspense fallback={null}>
                   <Results text={text} onGo={(path) => act(() => router.history.push(path))()} />
                 </Suspense>

@@ -11,7 +11,7 @@ const item =
 export default function PaletteResults({ text, onGo }: { text: string; onGo: (path: string) => void }) {
   const { t } = useTranslation("search");
   const settled = useSettled(text.trim());
-  const { data } = useFound(settled, { limit: 8 });
+  const { data, isPlaceholderData } = useFound(settled, { limit: 8 });
   const results = (data?.results ?? []).flatMap((result) => {
     const to = pathOf(result);
     return to ? [{ ...result, to }] : [];
@@ -22,6 +22,9 @@ export default function PaletteResults({ text, onGo }: { text: string; onGo: (pa
       heading={t("title")}
       className="[&_[cmdk-group-heading]]:px-2 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:text-2xs [&_[cmdk-group-heading]]:text-soft"
     >
+      {data && !isPlaceholderData && results.length === 0 ? (
+        <p className="px-2 py-1.5 text-sm text-soft">{t("nothing")}</p>
+      ) : null}
       {results.map((result) => (
         <Command.Item
           key={result.id}
