@@ -92,6 +92,13 @@ export default async function ({ task, admin, name, desk }) {
   await page.getByRole("button", { name: "and 38 more" }).click();
   assert.deepEqual(await colours(page), before, "a reload keeps the colours");
 
+  const grouped = await desk();
+  await grouped.goto(`${task.url}/compare?runs=${ids.slice(0, 3).join(",")}&group=depth`);
+  await grouped.getByRole("article", { name: "train/loss", exact: true }).getByText(/^means of 3 runs/).waitFor();
+  const chips = await colours(grouped);
+  assert.equal(chips.length, 3);
+  assert.equal(new Set(chips.map(([, colour]) => colour)).size, 1, "the runs of a group have the colour of its line");
+
   await page.getByRole("tab", { name: "Parameters" }).click();
   const table = page.getByRole("table");
   await table.getByText("lr", { exact: true }).waitFor();

@@ -8,21 +8,25 @@ import { Button, EmptyState } from "@/ui";
 import { CompareCard } from "./CompareCard";
 import { GroupBy } from "./GroupBy";
 import { GroupCard } from "./GroupCard";
-import { choicesOf, groupsOf } from "./groups";
+import { choicesOf, type Group } from "./groups";
 import { properties } from "./properties";
 import type { Compared } from "./use-compared";
 
 // CompareCharts has a chart for each metric that a run has, with the lines of all runs.
-type Props = { runs: readonly Compared[]; group: string | undefined; onGroup: (by: string | undefined) => void };
+type Props = {
+  runs: readonly Compared[];
+  // Without groups, each run has a line. by is the property that makes them.
+  groups: readonly Group<Compared>[] | null;
+  by: string | undefined;
+  onGroup: (by: string | undefined) => void;
+};
 
-export function CompareCharts({ runs, group: by, onGroup }: Props) {
+export function CompareCharts({ runs, groups, by, onGroup }: Props) {
   const { t } = useTranslation("job");
   const [view, onView] = useCharts("compare");
   const keys = useMemo(() => [...new Set(runs.flatMap((run) => [...run.summaries.keys()]))].sort(), [runs]);
   const parts = useMemo(() => sections(keys, view.key ?? ""), [keys, view.key]);
-  const all = t("group.all", { ns: "compare" });
   const choices = useMemo(() => choicesOf(runs.map(properties)), [runs]);
-  const groups = useMemo(() => (by === undefined ? null : groupsOf(runs, by, all, properties)), [runs, by, all]);
   const search = useCallback((key: string) => onView({ key: key || undefined }), [onView]);
   return (
     <div className="-mx-4 md:-mx-6">

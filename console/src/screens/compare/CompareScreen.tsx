@@ -3,11 +3,14 @@ import { Share2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { PartOf, part } from "@/lib/part";
+import { useTheme } from "@/theme/theme";
 import { Button, EmptyState, ErrorNote, PageHeader, SkeletonLines, Tabs } from "@/ui";
 import { AddRun } from "./AddRun";
 import { compareRoute } from "./area";
 import { CompareCharts } from "./CompareCharts";
 import { baseFirst } from "./diff";
+import { groupsOf, inGroupColors } from "./groups";
+import { properties } from "./properties";
 import { ParamsDiff } from "./ParamsDiff";
 import { RunStrip } from "./RunStrip";
 import { type CompareSearch, idsOf, mostRuns, type Tab, tabs } from "./search";
@@ -31,8 +34,20 @@ export function CompareScreen() {
     void navigate({ search: (before) => ({ ...before, ...next }), replace: true });
   const set = (next: string[]) => change({ runs: next.length > 0 ? next.join(",") : undefined });
   const runs = useMemo(() => baseFirst(rows, search.base), [rows, search.base]);
+  const { group, tab = "charts" } = search;
+  const { shown } = useTheme();
+  const all = t("group.all");
+  const groups = useMemo(
+    () => (group === undefined ? null : groupsOf(runs, group, all, properties)),
+    [runs, group, all],
+  );
+  // Where the lines are those of groups, the names of the runs have their colours.
+  const named = useMemo(
+    () => (groups && tab === "charts" ? inGroupColors(rows, groups, shown) : rows),
+    [rows, groups, tab, shown],
+  );
   const content: Record<Tab, () => ReactNode> = {
-    charts: () => <CompareCharts runs={runs} group={search.group} onGroup={(group) => change({ group })} />,
+    charts: () => <CompareCharts runs={runs} groups={groups} by={group} onGroup={(next) => change({ group: next })} />,
     params: () => (
       <ParamsDiff runs={runs} equal={search.equal === true} onEqual={(on) => change({ equal: on || undefined })} />
     ),
@@ -58,7 +73,7 @@ export function CompareScreen() {
         }
       >
         <RunStrip
-          runs={rows}
+          runs={named}
           base={runs[0]?.id}
           onBase={(base) => change({ base })}
           onRemove={(id) => set(ids.filter((other) => other !== id))}

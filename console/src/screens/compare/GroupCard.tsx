@@ -5,12 +5,11 @@ import { api, call } from "@/api/client";
 import { useFormats } from "@/lib/prefs";
 import { axisTexts } from "@/screens/job/charts/axis";
 import { ChartCard } from "@/screens/job/charts/ChartCard";
-import { inks } from "@/screens/job/charts/colors";
 import { type Line, plotData } from "@/screens/job/charts/plot-data";
 import { cardHeight, Slot } from "@/screens/job/charts/Slot";
 import type { ChartView } from "@/screens/job/charts/view";
 import { useTheme } from "@/theme/theme";
-import { bandCurve, type Group } from "./groups";
+import { bandCurve, type Group, groupInks } from "./groups";
 import { Legend } from "./Legend";
 import type { Compared } from "./use-compared";
 import { useSame } from "./use-same";
@@ -30,7 +29,7 @@ const mostBuckets = 10_000;
 const every = 5_000;
 
 // GroupCard is the chart of one metric of several groups of runs: for each group the mean, between the lowest and the highest
-// value of any of its runs. Runs begin at different times, so it has no axis of the time since the start.
+// value of any of its runs. The request has no window, so a zoom shows the same means. Runs begin at different times, so it has no axis of the time since the start.
 export const GroupCard = memo((props: Props) => (
   <Slot name={props.name}>{(drawn) => <Full {...props} drawn={drawn} />}</Slot>
 ));
@@ -41,7 +40,7 @@ function Full({ name, groups, view: given, points, onView, drawn }: Props & { dr
   const [cursor, setCursor] = useState<{ row: number; own: boolean } | null>(null);
   const x = given.x === "time" ? "time" : "step";
   const view: ChartView = { ...given, x };
-  const { lines, error } = useBands(name, groups, x, points);
+  const { lines, error, runs } = useBands(name, groups, x, points);
   const { smooth = 0, logx = false, logy = false } = view;
   const places = useMemo(
     () => plotData(lines, { smoothing: smooth, logX: logx, logY: logy })[0],
@@ -58,6 +57,7 @@ function Full({ name, groups, view: given, points, onView, drawn }: Props & { dr
         drawn={drawn}
         error={error}
         height={cardHeight}
+        runs={runs}
         label={t("chart.label", { name, count: lines.reduce((sum, line) => sum + line.curve.total, 0) })}
         reading={place === undefined ? "" : axisTexts([place], x, tag, zone)[0]}
         onCursor={(row, own) => setCursor(row === null ? null : { row, own })}
@@ -96,10 +96,7 @@ function useBands(name: string, groups: readonly Group<Compared>[], x: "step" | 
   const state = useSame([...data, ...having.map((group) => group.group)]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: state, x and the theme are all that the lines are made of
   const lines = useMemo(() => {
-    const colors = inks(
-      groups.map((group) => group.name),
-      shown,
-    );
+    const colors = groupInks(groups, shown);
     return having.flatMap(({ group }, at): Line[] => {
       const metric = data[at]?.metrics[0];
       const total = metric?.runs.reduce((sum, run) => sum + (run.series?.count ?? 0), 0) ?? 0;
@@ -107,5 +104,6 @@ function useBands(name: string, groups: readonly Group<Compared>[], x: "step" | 
       return metric ? [{ id: group, name: group, ...ink, curve: bandCurve(metric.band, x, total) }] : [];
     });
   }, [x, state, shown]);
-  return { lines, error: results.find((result) => result.error)?.error };
+  const runs = having.reduce((sum, group) => sum + group.members.length, 0);
+  return { lines, error: results.find((result) => result.error)?.error, runs };
 }

@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
+import type { Line } from "@/screens/job/charts/plot-data";
 import { baseFirst, diffRows, nearest, pairOf } from "./diff";
 import { properties } from "./properties";
+import { readings } from "./readings";
 import { alike, commonSteps, type Prompt, stepChoices } from "./samples";
 import { compareSearch } from "./search";
 import type { Compared } from "./use-compared";
@@ -36,6 +38,29 @@ it("moves the baseline to the front", () => {
 it("finds the point that is nearest to the cursor", () => {
   expect([-5, 1, 14, 16, 99].map((x) => nearest([0, 10, 20], x))).toEqual([0, 0, 1, 2, 2]);
   expect(nearest([], 1)).toBe(-1);
+});
+
+it("reads no value of a run that has ended before the cursor or begins after it", () => {
+  const line = (id: string, x: number[], mean: (number | null)[], counts = x.map(() => 1)) =>
+    ({ id, curve: { x, mean, counts, bucketed: counts.some((count) => count > 1) } }) as unknown as Line;
+  const lines = [
+    line("ended", [0, 1, 2], [9, 9, 9]),
+    line("late", [70, 80], [8, 8]),
+    line("bad", [0, 50], [1, null]),
+    line("buckets", [0, 40, 60], [3, 4, 5], [20, 20, 20]),
+    line("one", [50], [6]),
+  ];
+  const at = (place: number) => readings(lines, place).map(({ line: { id }, value, mean }) => [id, value, mean]);
+  expect(at(50)).toEqual([
+    ["one", 6, false],
+    ["buckets", 4, true],
+    ["bad", null, false],
+    ["ended", undefined, false],
+    ["late", undefined, false],
+  ]);
+  // The last point stands for as much after it as half of the way to the point before it.
+  expect(at(2.4)[0]).toEqual(["ended", 9, false]);
+  expect(at(2.6).at(-3)).toEqual(["ended", undefined, false]);
 });
 
 it("reads at most fifty runs of the address, each once", () => {

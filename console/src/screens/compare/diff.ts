@@ -35,6 +35,18 @@ export function pairOf<T extends { id: string }>(runs: readonly T[], against: st
   return base && other ? [base, other] : null;
 }
 
+// within returns the index of the value of a sorted list that is closest to x; -1 if x is beyond the ends by more than half
+// of the distance of the last two values there.
+export function within(sorted: readonly number[], x: number): number {
+  const at = nearest(sorted, x);
+  const value = sorted[at];
+  if (value === undefined) return -1;
+  const next = at === 0 ? sorted[1] : sorted[at - 1];
+  const outside = (at === 0 && x < value) || (at === sorted.length - 1 && x > value);
+  if (!outside) return at;
+  return next !== undefined && Math.abs(x - value) <= Math.abs(next - value) / 2 ? at : -1;
+}
+
 // nearest returns the index of the value of a sorted list that is closest to x; -1 if the list is empty.
 export function nearest(sorted: readonly number[], x: number): number {
   let [low, high] = [0, sorted.length - 1];

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bandCurve, choicesOf, groupsOf } from "./groups";
+import { bandCurve, choicesOf, groupInks, groupsOf, inGroupColors } from "./groups";
 import { compareSearch } from "./search";
 
 const runs: { id: string; lr?: number; seed: number }[] = [
@@ -37,4 +37,16 @@ test("the address keeps the group", () => {
   expect(compareSearch({ group: "" }).group).toBe("");
   expect(compareSearch({ group: "optim.lr" }).group).toBe("optim.lr");
   expect(compareSearch({}).group).toBeUndefined();
+});
+
+test("the runs of a group have the colour of its line", () => {
+  const own = runs.map((run) => ({ ...run, ink: { color: run.id } }));
+  const groups = groupsOf(own, "lr", "all", ({ lr }) => ({ lr }));
+  const lines = groupInks(groups, "light");
+  const named = inGroupColors(own, groups, "light");
+  expect(named.map((run) => run.id)).toEqual(["a", "b", "c", "d"]);
+  expect(named.map((run) => run.ink)).toEqual(
+    ["lr = 0.1", "lr = 0.2", "lr = 0.1", "lr = –"].map((name) => lines.get(name)),
+  );
+  expect(new Set(named.map((run) => run.ink.color)).size).toBe(3);
 });

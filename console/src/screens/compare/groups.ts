@@ -1,4 +1,5 @@
 import type { Schemas } from "@/api/client";
+import { type Ink, inks } from "@/screens/job/charts/colors";
 import type { Curve } from "@/screens/job/charts/curve";
 import { finite } from "@/screens/job/charts/number";
 import { shown } from "@/screens/job/overview/Hparams";
@@ -19,6 +20,25 @@ export function groupsOf<T>(runs: readonly T[], by: string, all: string, of: (ru
     groups.set(name, [...(groups.get(name) ?? []), run]);
   }
   return [...groups].map(([name, members]) => ({ name, runs: members }));
+}
+
+// groupInks gives the line of each group a colour.
+export function groupInks(groups: readonly Pick<Group<unknown>, "name">[], theme: "light" | "dark"): Map<string, Ink> {
+  return inks(
+    groups.map((group) => group.name),
+    theme,
+  );
+}
+
+// inGroupColors returns the runs, in their order, with the colours of the lines of their groups.
+export function inGroupColors<T extends { ink: Ink }>(
+  runs: readonly T[],
+  groups: readonly Group<T>[],
+  theme: "light" | "dark",
+): T[] {
+  const colors = groupInks(groups, theme);
+  const ink = new Map(groups.flatMap(({ name, runs: members }) => members.map((run) => [run, colors.get(name)] as const)));
+  return runs.map((run) => ({ ...run, ink: ink.get(run) ?? run.ink }));
 }
 
 const mostChoices = 100;

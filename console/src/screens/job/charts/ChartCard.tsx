@@ -34,6 +34,8 @@ export type CardProps = {
   pinned?: boolean;
   onPin?: () => void;
   overlay?: ReactNode;
+  // Lines that are means of runs say of how many.
+  runs?: number;
 };
 
 // Buttons that appear when the pointer or the focus is in the card. Without a pointer that hovers, they are always shown.
@@ -81,7 +83,7 @@ export function ChartCard(props: CardProps) {
         {props.overlay}
       </div>
       <footer className="flex h-6 items-center gap-1 pr-1 pb-1 pl-3">
-        <Sampling lines={lines} />
+        <Sampling lines={lines} runs={props.runs} />
         {props.badge}
         <span className="ml-auto" />
         {props.onPin ? (

@@ -3,15 +3,21 @@ import { formatNumber } from "@/lib/format";
 import { useFormats } from "@/lib/prefs";
 import type { Line } from "./plot-data";
 
+type Props = { lines: readonly Line[]; runs?: number };
+
 // Sampling shows how many of the points of the window the chart has, so that a chart never looks more exact than it is.
-export function Sampling({ lines }: { lines: readonly Line[] }) {
+// With runs, the lines are means of so many runs, and a zoom reads no other points.
+export function Sampling({ lines, runs }: Props) {
   const { t } = useTranslation("job");
   const { tag } = useFormats();
   if (lines.length === 0) return null;
   const total = lines.reduce((sum, { curve }) => sum + curve.total, 0);
   const shown = lines.reduce((sum, { curve }) => sum + curve.x.length, 0);
   const bucketed = lines.some(({ curve }) => curve.bucketed);
-  const text = bucketed
+  const text =
+    runs !== undefined
+      ? t("chart.means", { count: runs, total: formatNumber(total, tag) })
+      : bucketed
     ? t("chart.sampled", { shown: formatNumber(shown, tag), total: formatNumber(total, tag) })
     : total === 0
       ? t("chart.empty")
