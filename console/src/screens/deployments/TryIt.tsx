@@ -49,11 +49,19 @@ export function TryIt({ deployment, url }: { deployment: string; url: string }) 
       );
     } catch (thrown) {
       if (!stop.signal.aborted) setError(toApiError(thrown));
-      if (reply === "") setMessages(messages);
+      // What was not answered can be sent again.
+      if (reply === "") {
+        setMessages(messages);
+        setText((typed) => (typed === "" ? text : typed));
+      }
     }
     setFlight(null);
   };
   useEffect(() => () => flight?.abort(), [flight]);
+  const revoke = async () => {
+    setError(null);
+    await own.revoke().catch((thrown: unknown) => setError(toApiError(thrown)));
+  };
 
   const keys = (event: KeyboardEvent) => {
     // An input method uses Enter to choose a word.
@@ -99,7 +107,7 @@ export function TryIt({ deployment, url }: { deployment: string; url: string }) 
           </Button>
         )}
       </form>
-      <TokenNote token={token} onRevoke={() => own.revoke()} />
+      <TokenNote token={token} onRevoke={revoke} />
     </div>
   );
 }
@@ -125,13 +133,13 @@ function Conversation({ messages }: { messages: readonly Message[] }) {
   );
 }
 
-function TokenNote({ token, onRevoke }: { token: Token | null; onRevoke: () => void }) {
+function TokenNote({ token, onRevoke }: { token: Token | null; onRevoke: () => Promise<void> }) {
   const { t } = useTranslation("deployments");
   if (token === null) return <p className="text-xs text-soft">{t("try.noToken")}</p>;
   return (
     <p className="flex flex-wrap items-center gap-x-2 text-xs text-soft">
       {t("try.token", { prefix: token.prefix })}
-      <Button variant="quiet" size="sm" className="text-bad" onClick={onRevoke}>
+      <Button variant="quiet" size="sm" className="text-bad" onClick={() => void onRevoke()}>
         {t("revoke")}
       </Button>
     </p>

@@ -1,4 +1,5 @@
 import { api, call, send } from "@/api/client";
+import { failure } from "@/api/error";
 import type { Token } from "./deployment";
 
 // OwnToken is the token of the chat box of one deployment. It is created with the first message, and revoked when the box
@@ -32,14 +33,21 @@ export class OwnToken {
     return { ...made, token };
   }
 
-  // revoke ends the token. The request outlives the page.
+  // revoke ends the token. The request outlives the page. A token that was not ended stays that of the box, and the error is
+  // thrown; one that no longer exists was ended elsewhere.
   async revoke(): Promise<void> {
     const made = this.#made;
     this.#made = null;
     if (!made) return;
     const { id } = await made;
     const path = `/api/model-deployments/${encodeURIComponent(this.deployment)}/tokens/${encodeURIComponent(id)}`;
-    await send(new Request(new URL(path, location.origin), { method: "DELETE", keepalive: true }));
+    try {
+      const response = await send(new Request(new URL(path, location.origin), { method: "DELETE", keepalive: true }));
+      if (!response.ok && response.status !== 404) throw failure(response, await response.json().catch(() => null));
+    } catch (error) {
+      this.#made ??= made;
+      throw error;
+    }
     this.changed(null);
   }
 }
