@@ -91,6 +91,23 @@ async function expired(tab) {
   await page.unroute(/\/api\/projects$/);
 }
 
+// stale lets a list fail that was read before. Its rows stay, and the page says that they may be old until they are not.
+async function stale(tab) {
+  const { page } = tab;
+  await page.goto(`${task.url}/deployments`);
+  await settle(page);
+  const row = page.getByRole("gridcell").first();
+  await row.waitFor();
+  const fails = /\/api\/model-deployments\?/;
+  await page.route(fails, (route) => route.fulfill({ status: 403, json: { detail: "no" } }));
+  const notice = page.getByRole("status").filter({ hasText: "A part of this page could not be read again." });
+  await notice.waitFor();
+  assert.ok(await row.isVisible(), "the rows stay");
+  await page.unroute(fails);
+  await notice.getByRole("button", { name: "Try again" }).click();
+  await notice.waitFor({ state: "detached" });
+}
+
 async function signedOut(tab) {
   const { page } = tab;
   await page.goto(`${task.url}/models?q=x`);
@@ -142,7 +159,7 @@ try {
   const tab = await profile(browser, task);
   await signIn(tab.page, task);
   for (const page of pages) for (const error of errors) if (!task.statuses?.length || task.statuses.includes(error.status)) await refused(tab, page, error);
-  for (const step of [expired, offline, maintenance, signedOut]) {
+  for (const step of [expired, stale, offline, maintenance, signedOut]) {
     await step(tab).catch(async (thrown) => {
       problems.push(`${step.name}: ${String(thrown?.stack ?? thrown).slice(0, 800)}`);
       await tab.page.screenshot({ path: `${task.out}/state-${step.name}.png` });

@@ -12,10 +12,13 @@ export type LiveList<T> = {
   rows: T[];
   pending: boolean;
   error: ApiError | null;
+  // stale is the error if there are rows, which the reading that failed did not change.
+  stale: ApiError | null;
   stream: StreamState;
   more: boolean;
   loadingMore: boolean;
   loadMore: () => void;
+  // retry repeats what failed: the reading of the list, or of its next page.
   retry: () => void;
   // put shows a row that an action returned, before the stream sends it.
   put: (row: T) => void;
@@ -40,6 +43,8 @@ export function useLiveList<T extends LiveRow & { created_at: string }>(source: 
   const rows = useSyncExternalStore(table.subscribe, table.rows);
   const [reading, setReading] = useState<Reading>(start);
   const flight = useRef<AbortController | null>(null);
+  // The position after which the page that failed begins.
+  const failed = useRef<string | null>(null);
   const readPage = useRef(source.read);
   readPage.current = source.read;
 
@@ -48,15 +53,17 @@ export function useLiveList<T extends LiveRow & { created_at: string }>(source: 
       flight.current?.abort();
       const stop = new AbortController();
       flight.current = stop;
-      setReading((r) => ({ ...r, error: null, loadingMore: after !== null }));
+      setReading((r) => ({ ...r, loadingMore: after !== null }));
       table.begin();
       try {
         const page = byKey(await readPage.current(pageSize + 1, after ?? undefined, stop.signal), pageSize);
         if (after === null) table.replace(page.rows, page.next);
         else table.append(page.rows, page.next);
+        failed.current = null;
         setReading({ pending: false, loadingMore: false, more: page.next !== null, error: null });
       } catch (error) {
         if (stop.signal.aborted) return;
+        failed.current = after;
         setReading((r) => ({ ...r, pending: false, loadingMore: false, error: toApiError(error) }));
       }
     },
@@ -66,6 +73,7 @@ export function useLiveList<T extends LiveRow & { created_at: string }>(source: 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another table is read from its start
   useEffect(() => {
     setReading(start);
+    failed.current = null;
     return () => flight.current?.abort();
   }, [table]);
 
@@ -92,11 +100,12 @@ export function useLiveList<T extends LiveRow & { created_at: string }>(source: 
     rows,
     pending: reading.pending,
     error: reading.error,
+    stale: rows.length > 0 ? reading.error : null,
     stream: state,
     more: reading.more,
     loadingMore: reading.loadingMore,
     loadMore: () => table.next !== null && void read(table.next),
-    retry: () => void read(null),
+    retry: () => void read(failed.current),
     put: (row) => table.put(row),
   };
 }

@@ -15,7 +15,7 @@ function useAfterMaintenance(on: boolean): void {
   }, [on, queries]);
 }
 
-function watchOnline(listener: () => void): () => void {
+export function watchOnline(listener: () => void): () => void {
   addEventListener("online", listener);
   addEventListener("offline", listener);
   return () => {

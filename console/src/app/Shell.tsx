@@ -14,6 +14,7 @@ import { Sidebar } from "./Sidebar";
 const loadPalette = () => import("./Palette");
 const Palette = lazy(loadPalette);
 const Drawer = lazy(() => import("./Drawer"));
+const StaleNotice = lazy(() => import("./StaleNotice"));
 const CheatSheet = lazy(() => import("./CheatSheet"));
 
 export type Overlay = "palette" | "keys" | "drawer" | null;
@@ -55,6 +56,9 @@ function Frame() {
         <div className="flex min-w-0 flex-1 flex-col">
           <Header onOverlay={setOverlay} />
           <Notices />
+          <Suspense fallback={null}>
+            <StaleNotice />
+          </Suspense>
           <main
             id="main"
             tabIndex={-1}

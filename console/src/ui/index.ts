@@ -23,6 +23,7 @@ export * from "./ReconnectingBar";
 export * from "./Select";
 export * from "./Skeleton";
 export * from "./Spinner";
+export * from "./StaleBar";
 export * from "./StateBadge";
 export * from "./Tabs";
 export * from "./Time";

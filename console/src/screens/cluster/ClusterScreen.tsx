@@ -1,6 +1,6 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
-import { EmptyState, ErrorPanel, PageHeader, ReconnectingBar, SkeletonLines } from "@/ui";
+import { EmptyState, ErrorPanel, PageHeader, SkeletonLines } from "@/ui";
 import { ViewTabs } from "@/ui/ViewTabs";
 import { useCluster, useNodes } from "./api";
 import { clusterIndex, type View, views } from "./area";
@@ -24,7 +24,6 @@ export function ClusterScreen() {
   return (
     <>
       <PageHeader name={t("title")} />
-      {cluster.error ? <ReconnectingBar state="reconnecting" /> : null}
       <Figures cluster={cluster.data} />
       <ViewTabs
         label={t("views")}

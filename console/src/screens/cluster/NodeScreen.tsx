@@ -2,7 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { session } from "@/auth/browser";
 import { visible } from "@/lib/untrusted";
-import { ErrorPanel, PageBody, PageHeader, ReconnectingBar, SkeletonLines, StateBadge } from "@/ui";
+import { ErrorPanel, PageBody, PageHeader, SkeletonLines, StateBadge } from "@/ui";
 import { Audited } from "./Audited";
 import { useNode } from "./api";
 import { nodeRoute } from "./area";
@@ -28,7 +28,6 @@ export function NodeScreen() {
         lead={<StateBadge state={node.state} />}
         actions={admin ? <NodeActions node={node} onRemoved={() => void navigate({ to: "/cluster" })} /> : null}
       />
-      {error ? <ReconnectingBar state="reconnecting" /> : null}
       <PageBody>
         <NodeFacts node={node} />
         <OnNode node={node} />

@@ -31,7 +31,8 @@ export function useJob(id: string) {
   const { state } = useEventStream(url, rankOfObject, (event) => {
     if (event.event === "job") put(event.data as Job);
   });
-  useEffect(() => setPolls(state === "waiting"), [state]);
+  // A stream that was refused for good, or is interrupted, leaves only this.
+  useEffect(() => setPolls(state === "waiting" || state === "failed" || state === "reconnecting"), [state]);
   return {
     job: query.data,
     error: query.error,

@@ -94,7 +94,7 @@ export function LogsTab({ runId, live }: { jobId?: string; runId: string; live: 
       {matches.error || filtered.error || log.error ? (
         <ErrorNote error={matches.error ?? filtered.error ?? log.error} className="mx-4 mb-2 md:mx-6" />
       ) : null}
-      <ReconnectingBar state={log.stream} />
+      <ReconnectingBar state={log.stream === "failed" ? "ended" : log.stream} />
       <div className="relative min-h-64 flex-1 border-t">
         {log.count === 0 && log.partial.length === 0 ? (
           <EmptyState title={t("empty")} why={t("emptyWhy")} command="print('hello')" docs="/docs/reference/api#logs" />

@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 import { session } from "@/auth/browser";
 import { useProfile } from "@/auth/profile";
-import { PageBody, PageHeader, ReconnectingBar } from "@/ui";
+import { PageBody, PageHeader, ReconnectingBar, StaleBar } from "@/ui";
 import { useJobs } from "../jobs/use-jobs";
 import { overviewRoute } from "./area";
 import { MyJobs } from "./MyJobs";
@@ -20,6 +20,7 @@ export function OverviewScreen() {
     <>
       <PageHeader name={t("title")} />
       <ReconnectingBar state={live.stream} />
+      {live.stale ? <StaleBar error={live.stale} onRetry={live.retry} /> : null}
       <PageBody>
         <Strip />
         {live.pending ? null : (

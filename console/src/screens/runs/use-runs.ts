@@ -33,6 +33,8 @@ export function useRuns({ sort, ...filters }: RunsQuery): LiveList<Run> {
   return {
     ...sorted,
     error: sorted.error && toApiError(sorted.error),
+    // The notice of all pages says it.
+    stale: null,
     stream: "ended",
     retry: sorted.refetch,
     put: () => sorted.refetch(),
