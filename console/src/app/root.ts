@@ -8,6 +8,11 @@ declare module "@tanstack/react-router" {
   interface StaticDataRouteOption {
     // crumb is what the breadcrumbs show for the route: a key of nav.* in src/i18n, or a function of its parameters.
     crumb?: string | ((params: Record<string, string>) => string);
+    // within is the crumb before it, where the route of the list is not above that of the object: a key of nav.*, whose path
+    // it is too.
+    within?: string;
+    // object is the key of the read of the route's object. The breadcrumbs show its name in place of the id.
+    object?: (params: Record<string, string>) => readonly string[];
     // A bare route needs no session and has no navigation, such as a public link.
     bare?: boolean;
   }

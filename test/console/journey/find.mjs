@@ -48,6 +48,18 @@ async function readCurve(page, task, admin) {
   await page.locator(`main [data-line='${line}'][aria-current=true]`).waitFor();
 }
 
+// zoomOverview zooms into a chart of the overview and out again.
+async function zoomOverview(page) {
+  await page.getByText("Click a point to read the log at that step.").waitFor();
+  const reset = page.getByRole("button", { name: "Reset zoom" });
+  assert.equal(await reset.count(), 0);
+  await page.getByRole("article").getByRole("img").first().focus();
+  await page.keyboard.press("End");
+  await page.keyboard.press("+");
+  await reset.click();
+  await reset.waitFor({ state: "detached" });
+}
+
 async function searchLog(page, task, admin) {
   const found = await admin.get(`/api/runs/${task.ids.run}/logs/search?pattern=e&ignore_case=true&limit=500`);
   await page.getByRole("textbox", { name: "Search the whole log (regular expression)" }).fill("e");
@@ -90,14 +102,20 @@ export default async function (journey) {
   await signInByLink(page, task);
   await page.locator("main canvas").first().waitFor();
   await page.getByRole("heading", { name: "End of the log" }).waitFor();
+  await zoomOverview(page);
 
   const run = await admin.get(`/api/runs/${task.ids.run}`);
   await page.keyboard.press("Control+k");
   const palette = page.getByRole("dialog");
   await palette.getByRole("combobox").fill(run.name);
-  await palette.getByRole("option").filter({ has: page.getByText(run.name, { exact: true }) }).filter({ hasText: "Runs" }).click();
+  const found = palette.getByRole("option").filter({ has: page.getByText(run.name, { exact: true }) }).filter({ hasText: "Runs" });
+  await found.waitFor();
+  assert.equal(await palette.getByText(/^Nothing found/).count(), 0, "the palette has results");
+  await found.click();
   await page.waitForURL((url) => url.pathname === `/runs/${run.id}`);
   await page.getByRole("heading", { name: run.name }).waitFor();
+  const crumbs = page.getByRole("navigation", { name: "Breadcrumbs" }).getByRole("link");
+  assert.deepEqual(await crumbs.allInnerTexts(), ["Runs", run.name]);
 
   await page.goto(`${task.url}/jobs/${task.ids.job}`);
   await readCurve(page, task, admin);

@@ -26,7 +26,7 @@ export const usersRoute = createRoute({
 export const userRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "users/$id",
-  staticData: { crumb: (params) => params.id ?? "" },
+  staticData: { crumb: ({ id = "" }) => id, object: ({ id = "" }) => ["admin", "users", id] },
   component: lazyRouteComponent(() => import("./UserScreen"), "UserScreen"),
 });
 

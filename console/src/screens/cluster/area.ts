@@ -28,7 +28,7 @@ export const clusterIndex = createRoute({
 export const nodeRoute = createRoute({
   getParentRoute: () => clusterRoute,
   path: "nodes/$id",
-  staticData: { crumb: (params) => params.id ?? "" },
+  staticData: { crumb: ({ id = "" }) => id, object: ({ id = "" }) => ["cluster", "nodes", id] },
   component: lazyRouteComponent(() => import("./NodeScreen"), "NodeScreen"),
 });
 

@@ -26,6 +26,7 @@ export const datasetRoute = createRoute({
   validateSearch: datasetSearch,
   staticData: {
     crumb: (params) => (params.version === "latest" ? (params.id ?? "") : `${params.id} ${params.version}`),
+    object: ({ id = "" }) => ["datasets", id],
   },
   component: lazyRouteComponent(() => import("./DatasetScreen"), "DatasetScreen"),
 });

@@ -22,7 +22,7 @@ export const deploymentRoute = createRoute({
   getParentRoute: () => deploymentsRoute,
   path: "$id",
   validateSearch: deploymentSearch,
-  staticData: { crumb: (params) => params.id ?? "" },
+  staticData: { crumb: ({ id = "" }) => id, object: ({ id = "" }) => ["deployments", id] },
   component: lazyRouteComponent(() => import("./DeploymentScreen"), "DeploymentScreen"),
 });
 

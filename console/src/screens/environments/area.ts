@@ -23,7 +23,7 @@ export const environmentRoute = createRoute({
   getParentRoute: () => environmentsRoute,
   path: "$id",
   validateSearch: versionSearch,
-  staticData: { crumb: (params) => params.id ?? "" },
+  staticData: { crumb: ({ id = "" }) => id, object: ({ id = "" }) => ["environments", id] },
   component: lazyRouteComponent(() => import("./EnvironmentScreen"), "EnvironmentScreen"),
 });
 

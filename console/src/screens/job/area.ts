@@ -8,7 +8,7 @@ import { prepareTab } from "./tabs";
 export const jobRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/jobs/$id/{-$tab}",
-  staticData: { crumb: ({ id = "" }) => id },
+  staticData: { crumb: ({ id = "" }) => id, within: "jobs", object: ({ id = "" }) => ["job", id] },
   loader: ({ params }) => {
     prepareTab(params.tab);
     return Promise.all([texts("job"), texts("jobs")]);

@@ -26,6 +26,7 @@ export const versionRoute = createRoute({
   validateSearch: versionSearch,
   staticData: {
     crumb: (params) => (params.version === "latest" ? (params.id ?? "") : `${params.id} v${params.version}`),
+    object: ({ id = "" }) => ["models", id, "tagged"],
   },
   component: lazyRouteComponent(() => import("./ModelScreen"), "ModelScreen"),
 });

@@ -22,7 +22,7 @@ export const startRoute = createRoute({
 export const sessionRoute = createRoute({
   getParentRoute: () => playgroundRoute,
   path: "$session",
-  staticData: { crumb: (params) => params.session ?? "" },
+  staticData: { crumb: ({ session = "" }) => session, object: ({ session = "" }) => ["playground", session] },
   component: lazyRouteComponent(() => import("./SessionScreen"), "SessionScreen"),
 });
 

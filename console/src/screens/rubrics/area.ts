@@ -23,7 +23,7 @@ export const rubricRoute = createRoute({
   getParentRoute: () => rubricsRoute,
   path: "$id",
   validateSearch: versionSearch,
-  staticData: { crumb: (params) => params.id ?? "" },
+  staticData: { crumb: ({ id = "" }) => id, object: ({ id = "" }) => ["rubrics", id] },
   component: lazyRouteComponent(() => import("./RubricScreen"), "RubricScreen"),
 });
 

@@ -19,7 +19,7 @@ export const runsRoute = createRoute({
 export const runRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/runs/$id/{-$tab}",
-  staticData: { crumb: ({ id = "" }) => id },
+  staticData: { crumb: ({ id = "" }) => id, within: "runs", object: ({ id = "" }) => ["run", id] },
   loader: ({ params }) => {
     prepareTab(params.tab);
     return Promise.all([texts("runs"), texts("job"), texts("jobs")]);

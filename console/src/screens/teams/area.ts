@@ -20,7 +20,7 @@ const listRoute = createRoute({
 export const teamRoute = createRoute({
   getParentRoute: () => teamsRoute,
   path: "$id",
-  staticData: { crumb: (params) => params.id ?? "" },
+  staticData: { crumb: ({ id = "" }) => id, object: ({ id = "" }) => ["teams", id] },
   component: lazyRouteComponent(() => import("./TeamScreen"), "TeamScreen"),
 });
 

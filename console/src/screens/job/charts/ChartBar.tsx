@@ -33,14 +33,7 @@ export function ChartBar({ onSearch, onTyped, end, ...scales }: Props) {
       placeholder={t("bar.search")}
       end={
         <>
-          {view.from !== undefined ? (
-            <Button
-              icon={<RotateCcw size={13} aria-hidden />}
-              onClick={() => onView({ from: undefined, to: undefined })}
-            >
-              {t("bar.reset")}
-            </Button>
-          ) : null}
+          <ResetZoom view={view} onView={onView} />
           {end}
         </>
       }
@@ -54,6 +47,21 @@ export function ChartBar({ onSearch, onTyped, end, ...scales }: Props) {
         </MorePopover>
       </div>
     </FilterBar>
+  );
+}
+
+// ResetZoom is there while the charts show a part of the x axis.
+export function ResetZoom({ view, onView, size }: Pick<ScalesProps, "view" | "onView"> & { size?: "sm" }) {
+  const { t } = useTranslation("job");
+  if (view.from === undefined) return null;
+  return (
+    <Button
+      size={size}
+      icon={<RotateCcw size={13} aria-hidden />}
+      onClick={() => onView({ from: undefined, to: undefined })}
+    >
+      {t("bar.reset")}
+    </Button>
   );
 }
 

@@ -3,6 +3,7 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ErrorNote, ReconnectingBar, SkeletonLines } from "@/ui";
 import type { Run } from "../api";
+import { ResetZoom } from "../charts/ChartBar";
 import { MetricCard } from "../charts/MetricCard";
 import { useSummaries } from "../charts/summaries";
 import { useLive } from "../charts/use-live";
@@ -31,6 +32,7 @@ export default function Charts({ run, live: reporting, to, page }: Props) {
   if (!summaries || !patterns) return <SkeletonLines lines={6} />;
   if (summaries.length === 0)
     return <p className="text-soft">{t(reporting ? "metrics.noneYet" : "metrics.noneEver")}</p>;
+  const change = (next: Partial<ChartView>) => setView((before) => ({ ...before, ...next }));
   const origin = Date.parse(run.started_at ?? run.created_at);
   return (
     <>
@@ -46,19 +48,21 @@ export default function Charts({ run, live: reporting, to, page }: Props) {
               view={view}
               origin={origin}
               live={live}
-              onView={(change) => setView((before) => ({ ...before, ...change }))}
+              onView={change}
               points={600}
             />
           ) : null;
         })}
       </div>
-      <Link
-        to={to}
-        params={{ id: page, tab: "metrics" }}
-        className="mt-2 inline-block text-sm text-accent hover:underline"
-      >
-        {t("curves.all", { count: summaries.length })}
-      </Link>
+      <div className="mt-2 flex min-h-7 flex-wrap items-center gap-x-4 gap-y-1">
+        <Link to={to} params={{ id: page, tab: "metrics" }} className="text-sm text-accent hover:underline">
+          {t("curves.all", { count: summaries.length })}
+        </Link>
+        <span className="text-xs text-soft">{t("curves.hint")}</span>
+        <span className="ml-auto">
+          <ResetZoom view={view} onView={change} size="sm" />
+        </span>
+      </div>
     </>
   );
 }
