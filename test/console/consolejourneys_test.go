@@ -26,7 +26,7 @@ const firstJourney = "find"
 
 // consoleJourneys are the other files of the folder journey, which describe them.
 func consoleJourneys() []string {
-	return []string{"first", "live", "runs", "tabs", "compare", "serve", "playground", "share", "hardware", "phone", "untrusted"}
+	return []string{"first", "live", "runs", "tabs", "compare", "serve", "playground", "share", "hardware", "phone", "submit", "untrusted"}
 }
 
 // requireJourneys walks journeys of users through the console: the first and one that the seed selects, all in a long test,
@@ -44,6 +44,7 @@ func requireJourneys(ctx context.Context, t *testing.T, s *testenv.Installation,
 		task.IDs["demo"], task.IDs["demoPassword"] = startDemo(ctx, t, s.FreeAddress())
 	}
 	task.IDs["link"] = s.SignInLink(ctx)
+	task.IDs["signalbox"] = testenv.Bin(t, "signalbox")
 	var walks []walk
 	drive(ctx, t, task, "journeys.mjs", &walks)
 	require.Len(t, walks, len(task.Journeys))

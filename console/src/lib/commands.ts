@@ -1,47 +1,57 @@
-// Commands that people copy into a terminal. They need only curl and jq.
+// Commands that people copy into a terminal. They are those of the program signalbox; a login comes first.
 
-export function signInCommand(origin: string, username: string): string {
-  return `BASE=${origin}
-read -rs PASSWORD && TOKEN=$(jq -n --arg p "$PASSWORD" '{username: ${quoted(username)}, password: $p}' |
-  curl -s $BASE/api/auth/login -H 'Content-Type: application/json' -d @- | jq -r .token)`;
+export function logInCommand(origin: string): string {
+  return `signalbox login --server ${origin}`;
 }
 
+// firstJobCommand submits a job with the newest version of a recipe, and prints its log until it has ended.
 export function firstJobCommand(project: string): string {
-  return `AUTH="Authorization: Bearer $TOKEN"
-VERSION=$(curl -s $BASE/api/recipes/custom/custom -H "$AUTH" | jq -r .version)
-curl -s $BASE/api/recipes/custom/custom/versions/$VERSION/lock -H "$AUTH" |
-  jq --arg v "$VERSION" '{api: "service/v1", spec: {name: "hello", project: ${quoted(project)},
-    source: {command: ["echo", "hello"]}, resources: {pools: [{pool: "default"}]},
-    recipe: {name: "custom/custom", version: $v, lock: .}}}' |
-  curl -s $BASE/api/jobs -H "$AUTH" -H 'Content-Type: application/json' -d @- | jq '{id, state}'`;
+  return `signalbox jobs submit -f - --follow << 'JOB'
+name: hello
+project: ${JSON.stringify(project)}
+recipe: custom/custom
+source: {command: [echo, hello]}
+resources: {pools: [{pool: default}]}
+JOB`;
 }
 
-// firstJobScript signs in and submits a job. The braces make the shell read all lines before the password.
-export function firstJobScript(origin: string, username: string, project: string): string {
-  return ["{", signInCommand(origin, username), firstJobCommand(project), "}"].join("\n");
+// afterLogIn is a command for a terminal that may not be logged in yet.
+export function afterLogIn(origin: string, command: string): string {
+  return `${logInCommand(origin)}\n${command}`;
 }
+
+export const readJobCommand = (id: string) => `signalbox jobs get ${id}`;
+export const pullCommand = (run: string) => `signalbox artifacts pull ${run} --dir ${run}`;
+
+export const firstProjectCommand = "signalbox projects create search --name 'Search quality'";
+export const firstTeamCommand = "signalbox teams create nlp --name 'Language'";
+export const firstFleetCommand = "signalbox fleets create lab --pool default";
+export const joinTokenCommand = (fleet: string) => `signalbox fleets token ${fleet}`;
+export const firstShareCommand = "signalbox share create RUN --days 7";
+export const firstRubricCommand = "signalbox rubrics push first --file rubric.yaml";
+export const firstModelCommand = "signalbox models register first --run RUN";
+export const firstDatasetCommand = "signalbox datasets push first ./data";
+// The command line has no verb for this one.
+export const firstEnvironmentCommand = "signalbox api POST /api/environments --field name=first";
 
 export function firstDeploymentCommand(project: string): string {
-  return `curl -s $BASE/api/model-deployments -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-  -d '{"name": "first", "project": ${quoted(project)}}' | jq '{id, url}'`;
+  return `signalbox deployments create first --project ${word(project)}`;
 }
+
+export const firstRevisionCommand = (deployment: string) => `signalbox deployments revise ${deployment} --model MODEL`;
+export const firstTokenCommand = (deployment: string) => `signalbox deployments tokens create ${deployment} laptop`;
 
 // firstRunProgram is a Python program that reports a run from any machine. Its token is the user's.
 export function firstRunProgram(origin: string, project: string): string {
   return `# SERVICE_SERVER=${origin} SERVICE_TOKEN=$TOKEN python3 train.py
 import signalbox
 
-with signalbox.init(project=${quoted(project)}, name="first") as run:
+with signalbox.init(project=${JSON.stringify(project)}, name="first") as run:
     for step in range(100):
         run.log({"loss": 1 / (step + 1)}, step=step)`;
 }
 
-// quoted returns a JSON string that is safe inside single quotes of a shell.
-function quoted(text: string): string {
-  return JSON.stringify(text).replaceAll("'", "\\u0027");
-}
-
-// readJobCommand prints a job.
-export function readJobCommand(origin: string, id: string): string {
-  return `curl -s ${origin}/api/jobs/${id} -H "Authorization: Bearer $TOKEN"`;
+// word returns a text as one word of a shell.
+function word(text: string): string {
+  return /^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

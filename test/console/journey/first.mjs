@@ -1,5 +1,8 @@
-// J1: a new user changes the temporary password and follows the first steps, which tick themselves.
+// J1: a new user changes the temporary password and follows the first steps, which tick themselves. The commands that they show are run as they are.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
 import { settle } from "../browser.mjs";
 import { Server } from "../server.mjs";
 
@@ -26,15 +29,23 @@ export default async function ({ task, admin, name, stranger }) {
   const ticks = steps.getByLabel("Done");
   await steps.waitFor();
   assert.equal(await ticks.count(), 0);
-  assert.match(await steps.getByLabel("Command").innerText(), new RegExp(`username: "${username}"`));
+  const shown = steps.getByLabel("Command");
+  assert.equal(await shown.innerText(), `signalbox login --server ${task.url}`);
   await steps.getByRole("button", { name: "Copy" }).click();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /api\/auth\/login/);
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^signalbox login/);
 
+  // A token takes the place of the login, which asks for an approval. The other commands run as they are shown.
   const user = await new Server(task.url, username, password).signIn();
   await ticks.nth(0).waitFor();
-  await user.command(name("hello"), ["echo", "hello"], { project: "default" });
+  const terminal = async () => {
+    const PATH = `${dirname(task.ids.signalbox)}:${process.env.PATH}`;
+    const env = { ...process.env, PATH, SERVICE_SERVER: task.url, SERVICE_TOKEN: user.token };
+    return promisify(execFile)("bash", ["-c", await shown.innerText()], { env });
+  };
+  const { stdout } = await terminal();
+  assert.match(stdout, /hello/);
   await ticks.nth(1).waitFor();
-  await page.getByRole("link", { name: name("hello") }).first().waitFor();
-  await user.post("/api/model-deployments", { name: name("first"), project: "default" });
+  await page.getByRole("link", { name: "hello", exact: true }).first().waitFor();
+  await terminal();
   await steps.waitFor({ state: "detached" });
 }

@@ -4,10 +4,10 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { all, mostRows } from "@/api/all";
 import { api, call } from "@/api/client";
+import { pullCommand } from "@/lib/commands";
 import { formatBytes } from "@/lib/format";
 import { useFormats } from "@/lib/prefs";
 import { Button, CodeBlock, Dialog, ErrorNote, SkeletonLines } from "@/ui";
-import { downloadScript } from "./download-script";
 
 // DownloadAll shows how to download all files of a run.
 export function DownloadAll({ runId }: { runId: string }) {
@@ -50,7 +50,7 @@ function Files({ runId }: { runId: string }) {
         })}
         {stored.length < data.length ? ` ${t("all.elsewhere", { count: data.length - stored.length })}` : null}
       </p>
-      <CodeBlock code={downloadScript(location.origin, runId)} label={t("all.script")} />
+      <CodeBlock code={pullCommand(runId)} label={t("command")} />
       <p className="text-soft">{t("all.rest")}</p>
     </div>
   );

@@ -2,6 +2,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Lock } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
+import { firstDatasetCommand } from "@/lib/commands";
 import { type Column, Nothing, UntrustedText } from "@/ui";
 import { ListScreen } from "@/ui/ListScreen";
 import { nameColumn, ownColumns } from "@/ui/list-columns";
@@ -45,7 +46,7 @@ export function DatasetsScreen() {
       query={q}
       onQuery={filter}
       onOpen={(row) => void navigate(link(row))}
-      command={createCommand()}
+      command={firstDatasetCommand}
       texts={{
         title: t("title"),
         filter: t("filter"),
@@ -56,9 +57,4 @@ export function DatasetsScreen() {
       }}
     />
   );
-}
-
-function createCommand(): string {
-  return `curl -s ${location.origin}/api/datasets -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-  -d '{"name": "first", "format": "jsonl"}' | jq '{id}'`;
 }

@@ -1,6 +1,7 @@
 import { Plus } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { firstRevisionCommand } from "@/lib/commands";
 import { Button, EmptyState, ErrorPanel, LoadMore, SkeletonLines } from "@/ui";
 import { useGrowing } from "@/ui/table/growing";
 import type { Change } from "./DeploymentScreen";
@@ -51,7 +52,12 @@ export default function Revisions({ deployment, etag, revisions, search, onChang
         </div>
       </div>
       {rows.length === 0 ? (
-        <EmptyState title={t("noRevisions")} why={t("noRevisionsWhy")} docs="/docs" />
+        <EmptyState
+          title={t("noRevisions")}
+          why={t("noRevisionsWhy")}
+          command={firstRevisionCommand(deployment.id)}
+          docs="/docs"
+        />
       ) : (
         <ul className="divide-y divide-line overflow-hidden rounded-lg border bg-card">
           {shown.map((revision) => (

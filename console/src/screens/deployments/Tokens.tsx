@@ -3,6 +3,7 @@ import { KeyRound, Plus } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
+import { firstTokenCommand } from "@/lib/commands";
 import {
   Badge,
   Button,
@@ -55,7 +56,12 @@ export default function Tokens({ deployment, onToken }: Props) {
         </Button>
       </div>
       {data.length === 0 ? (
-        <EmptyState title={t("noTokens")} why={t("noTokensWhy")} docs="/docs" />
+        <EmptyState
+          title={t("noTokens")}
+          why={t("noTokensWhy")}
+          command={firstTokenCommand(deployment.id)}
+          docs="/docs"
+        />
       ) : (
         <div className="scroll-thin relative overflow-x-auto rounded-lg border bg-card">
           <table className="w-full text-left text-sm">

@@ -1,6 +1,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
+import { firstEnvironmentCommand } from "@/lib/commands";
 import { type Column, Nothing, UntrustedText } from "@/ui";
 import { ListScreen } from "@/ui/ListScreen";
 import { nameColumn, ownColumns } from "@/ui/list-columns";
@@ -41,7 +42,7 @@ export function EnvironmentsScreen() {
       query={q}
       onQuery={filter}
       onOpen={(row) => void navigate(link(row))}
-      command={createCommand()}
+      command={firstEnvironmentCommand}
       texts={{
         title: t("title"),
         filter: t("filter"),
@@ -52,9 +53,4 @@ export function EnvironmentsScreen() {
       }}
     />
   );
-}
-
-function createCommand(): string {
-  return `curl -s ${location.origin}/api/environments -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-  -d '{"name": "first"}' | jq '{id}'`;
 }

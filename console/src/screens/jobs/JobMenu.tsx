@@ -1,4 +1,4 @@
-import { Copy, Ellipsis, Pause, Play, Square } from "lucide-react";
+import { Copy, CopyPlus, Ellipsis, Pause, Play, Square } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { readJobCommand } from "@/lib/commands";
 import { copyText } from "@/lib/copy";
@@ -8,7 +8,9 @@ import { type Action, actions, type Job, possible } from "./job";
 
 export const actionIcons = { pause: Pause, resume: Play, stop: Square };
 
-export function JobMenu({ job, onAction }: { job: Job; onAction: (action: Action) => void }) {
+type Props = { job: Job; onAction: (action: Action) => void; onClone: () => void };
+
+export function JobMenu({ job, onAction, onClone }: Props) {
   const { t } = useTranslation("jobs");
   const allowed = actions.filter((action) => possible(action, job));
   return (
@@ -35,13 +37,16 @@ export function JobMenu({ job, onAction }: { job: Job; onAction: (action: Action
           </MenuItem>
         );
       })}
-      {allowed.length > 0 ? <MenuSeparator /> : null}
+      <MenuItem icon={<CopyPlus size={13} aria-hidden />} onSelect={onClone}>
+        {t("clone")}
+      </MenuItem>
+      <MenuSeparator />
       <MenuItem icon={<Copy size={13} aria-hidden />} onSelect={() => void copyText(job.id)}>
         {t("copyId")}
       </MenuItem>
       <MenuItem
         icon={<Copy size={13} aria-hidden />}
-        onSelect={() => void copyText(readJobCommand(location.origin, job.id))}
+        onSelect={() => void copyText(readJobCommand(job.id))}
       >
         {t("copyCommand")}
       </MenuItem>

@@ -1,6 +1,5 @@
 import { useTranslation } from "react-i18next";
-import { session } from "@/auth/browser";
-import { firstJobScript } from "@/lib/commands";
+import { afterLogIn, firstJobCommand } from "@/lib/commands";
 import { Button, EmptyState } from "@/ui";
 
 type Props = { filtered: boolean; project?: string; onClear: () => void };
@@ -15,7 +14,6 @@ export function JobsEmpty({ filtered, project, onClear }: Props) {
         action={<Button onClick={onClear}>{t("clearFilters")}</Button>}
       />
     );
-  const user = session.user?.username ?? "";
-  const command = firstJobScript(location.origin, user, project ?? "default");
+  const command = afterLogIn(location.origin, firstJobCommand(project ?? "default"));
   return <EmptyState title={t("empty")} why={t("emptyWhy")} command={command} docs="/docs" />;
 }

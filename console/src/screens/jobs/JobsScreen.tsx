@@ -2,7 +2,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { plain } from "@/lib/untrusted";
-import { buttonClass, ColumnChooser, ErrorPanel, LoadMore, PageHeader, ReconnectingBar, Table, useColumns } from "@/ui";
+import { buttonClass, ColumnChooser, ErrorPanel, LoadMore, PageHeader, ReconnectingBar, StaleBar, Table, useColumns } from "@/ui";
 import { jobsRoute } from "./area";
 import { BulkBar } from "./BulkBar";
 import type { Pending } from "./ConfirmAction";
@@ -15,6 +15,7 @@ import type { Job } from "./job";
 import { useJobs } from "./use-jobs";
 
 const ConfirmAction = lazy(() => import("./ConfirmAction"));
+const CloneDialog = lazy(() => import("../job/actions/CloneDialog").then((m) => ({ default: m.CloneDialog })));
 
 const idOf = (job: Job) => job.id;
 const nameOf = (job: Job) => plain(job.name) ?? job.id;
@@ -29,6 +30,8 @@ export function JobsScreen() {
   const { hidden, show } = useColumns("jobs", columns);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [pending, setPending] = useState<Pending | null>(null);
+  const [cloning, setCloning] = useState<Job | null>(null);
+  const open = (job: Job) => void navigate({ to: "/jobs/$id/{-$tab}", params: { id: job.id, tab: undefined } });
   const chosen = useMemo(() => live.rows.filter((job) => selected.has(job.id)), [live.rows, selected]);
 
   const filter = useCallback(
@@ -55,6 +58,7 @@ export function JobsScreen() {
         end={<ColumnChooser columns={columns} hidden={hidden} onShow={show} />}
       />
       <ReconnectingBar state={live.stream} />
+      {live.stale ? <StaleBar error={live.stale} onRetry={live.retry} /> : null}
       {live.error && live.rows.length === 0 ? (
         <ErrorPanel error={live.error} onRetry={live.retry} />
       ) : !live.pending && live.rows.length === 0 ? (
@@ -73,8 +77,14 @@ export function JobsScreen() {
           hidden={hidden}
           selected={selected}
           onSelect={setSelected}
-          onOpen={(job) => void navigate({ to: "/jobs/$id/{-$tab}", params: { id: job.id, tab: undefined } })}
-          menu={(job) => <JobMenu job={job} onAction={(action) => setPending({ action, jobs: [job] })} />}
+          onOpen={open}
+          menu={(job) => (
+            <JobMenu
+              job={job}
+              onAction={(action) => setPending({ action, jobs: [job] })}
+              onClone={() => setCloning(job)}
+            />
+          )}
           pending={live.pending}
           footer={<LoadMore more={live.more} busy={live.loadingMore} onMore={live.loadMore} />}
         />
@@ -85,6 +95,7 @@ export function JobsScreen() {
         onClear={() => setSelected(new Set())}
       />
       <Suspense fallback={null}>
+        {cloning ? <CloneDialog job={cloning} onClose={() => setCloning(null)} onCreated={open} /> : null}
         {pending ? (
           <ConfirmAction
             pending={pending}

@@ -1,6 +1,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
+import { firstModelCommand } from "@/lib/commands";
 import type { Model } from "@/api/models";
 import { Badge, type Column, Nothing, UntrustedText } from "@/ui";
 import { ListScreen } from "@/ui/ListScreen";
@@ -49,7 +50,7 @@ export function ModelsScreen() {
       query={q}
       onQuery={filter}
       onOpen={(row) => void navigate(link(row))}
-      command={createCommand()}
+      command={firstModelCommand}
       texts={{
         title: t("title"),
         filter: t("filter"),
@@ -72,9 +73,4 @@ function Aliases({ model }: { model: Model }) {
       ))}
     </span>
   );
-}
-
-function createCommand(): string {
-  return `curl -s ${location.origin}/api/models -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-  -d '{"name": "first"}' | jq '{id}'`;
 }

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { session } from "@/auth/browser";
-import { firstDeploymentCommand, firstJobCommand, signInCommand } from "@/lib/commands";
+import { firstDeploymentCommand, firstJobCommand, logInCommand } from "@/lib/commands";
 import { cx } from "@/lib/cx";
 import { Button, CodeBlock } from "@/ui";
 
@@ -86,7 +86,7 @@ function useSteps(hasJob: boolean, project: string, wanted: boolean): Step[] | n
     {
       id: "terminal",
       done: hasJob || sessions.data.length > 1,
-      command: signInCommand(location.origin, session.user?.username ?? ""),
+      command: logInCommand(location.origin),
     },
     { id: "job", done: hasJob, command: firstJobCommand(project) },
     {

@@ -4,6 +4,7 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { byOffset, usePages } from "@/api/pages";
+import { firstProjectCommand } from "@/lib/commands";
 import {
   Badge,
   Button,
@@ -47,7 +48,7 @@ export function ProjectsScreen() {
       {list.error && list.rows.length === 0 ? (
         <ErrorPanel error={list.error} onRetry={list.refetch} />
       ) : !list.pending && list.rows.length === 0 ? (
-        <EmptyState title={t("empty")} why={t("emptyWhy")} docs="/docs" />
+        <EmptyState title={t("empty")} why={t("emptyWhy")} command={firstProjectCommand} docs="/docs" />
       ) : (
         <Table
           label={t("title")}

@@ -2,8 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { GitCompareArrows, X } from "lucide-react";
 import { useCallback, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { session } from "@/auth/browser";
-import { firstJobScript, firstRunProgram } from "@/lib/commands";
+import { afterLogIn, firstJobCommand, firstRunProgram } from "@/lib/commands";
 import { mostRuns } from "@/screens/compare/search";
 import {
   Button,
@@ -14,6 +13,7 @@ import {
   LoadMore,
   PageHeader,
   ReconnectingBar,
+  StaleBar,
   Table,
   useColumns,
 } from "@/ui";
@@ -46,6 +46,7 @@ export function RunsScreen() {
     <>
       <PageHeader name={t("title")} />
       <ReconnectingBar state={list.stream} />
+      {list.stale ? <StaleBar error={list.stale} onRetry={list.retry} /> : null}
       <RunFilters
         search={search}
         onChange={filter}
@@ -94,7 +95,7 @@ function Empty({ some, onClear }: { some: boolean; onClear: () => void }) {
       <EmptyState
         title={t("empty")}
         why={t("emptyWhy")}
-        command={firstJobScript(location.origin, session.user?.username ?? "", "default")}
+        command={afterLogIn(location.origin, firstJobCommand("default"))}
         docs="/docs"
       />
       <EmptyState title={t("noJobYet")} why={t("noJobYetWhy")} command={firstRunProgram(location.origin, "default")} />

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { byOffset, usePages } from "@/api/pages";
 import { session } from "@/auth/browser";
+import { firstTeamCommand } from "@/lib/commands";
 import {
   Button,
   type Column,
@@ -50,7 +51,12 @@ export function TeamsScreen() {
       {list.error && list.rows.length === 0 ? (
         <ErrorPanel error={list.error} onRetry={list.refetch} />
       ) : !list.pending && list.rows.length === 0 ? (
-        <EmptyState title={t("empty")} why={t(admin ? "emptyWhyAdmin" : "emptyWhy")} docs="/docs" />
+        <EmptyState
+          title={t("empty")}
+          why={t(admin ? "emptyWhyAdmin" : "emptyWhy")}
+          command={admin ? firstTeamCommand : undefined}
+          docs="/docs"
+        />
       ) : (
         <Table
           label={t("title")}

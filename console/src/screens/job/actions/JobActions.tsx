@@ -69,7 +69,7 @@ export function JobActions({ job, shared, onChanged }: Props) {
         <MenuSeparator />
         <MenuItem
           icon={<Copy size={13} aria-hidden />}
-          onSelect={() => void copyText(readJobCommand(location.origin, job.id))}
+          onSelect={() => void copyText(readJobCommand(job.id))}
         >
           {t("copyCommand", { ns: "jobs" })}
         </MenuItem>
