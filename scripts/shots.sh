@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Opens each address of the console in each theme, language and width, and prints the path of one contact sheet of the
+# Opens each address of the console in each look (light, dark and phone), and prints the path of one contact sheet of the
 # screenshots. It also writes the picture of the README, which is not committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
