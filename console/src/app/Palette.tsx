@@ -61,7 +61,9 @@ export default function Palette({
             </div>
             <Command.List className="scroll-thin min-h-0 flex-1 overflow-y-auto p-1.5">
               {searched ? null : (
-                <Command.Empty className="px-3 py-8 text-center text-sm text-soft">{t("palette.nothing")}</Command.Empty>
+                <Command.Empty className="px-3 py-8 text-center text-sm text-soft">
+                  {t("palette.nothing")}
+                </Command.Empty>
               )}
               {jump ? (
                 <Item

@@ -12,7 +12,8 @@ const patience = { timeout: 60_000 };
 test(
   "the palette says that nothing was found only if that is so",
   async () => {
-    const found = [{ kind: "job", id: "job_01M87WK8A1DDSGHJRYX2BDK2CD", title: "PLAN-A", project: "VIS", snippet: null }];
+    const id = "job_01M87WK8A1DDSGHJRYX2BDK2CD";
+    const found = [{ kind: "job", id, title: "PLAN-A", project: "VIS", snippet: null }];
     vi.stubGlobal("scrollTo", () => undefined);
     vi.stubGlobal("fetch", (input: Request) => {
       const { pathname, searchParams } = new URL(input.url);

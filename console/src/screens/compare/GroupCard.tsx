@@ -29,7 +29,8 @@ const mostBuckets = 10_000;
 const every = 5_000;
 
 // GroupCard is the chart of one metric of several groups of runs: for each group the mean, between the lowest and the highest
-// value of any of its runs. The request has no window, so a zoom shows the same means. Runs begin at different times, so it has no axis of the time since the start.
+// value of any of its runs. The request has no window, so a zoom shows the same means. Runs begin at different times, so it has
+// no axis of the time since the start.
 export const GroupCard = memo((props: Props) => (
   <Slot name={props.name}>{(drawn) => <Full {...props} drawn={drawn} />}</Slot>
 ));

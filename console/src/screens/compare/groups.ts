@@ -37,7 +37,9 @@ export function inGroupColors<T extends { ink: Ink }>(
   theme: "light" | "dark",
 ): T[] {
   const colors = groupInks(groups, theme);
-  const ink = new Map(groups.flatMap(({ name, runs: members }) => members.map((run) => [run, colors.get(name)] as const)));
+  const ink = new Map(
+    groups.flatMap(({ name, runs: members }) => members.map((run) => [run, colors.get(name)] as const)),
+  );
   return runs.map((run) => ({ ...run, ink: ink.get(run) ?? run.ink }));
 }
 

@@ -11,7 +11,8 @@ beforeEach(() => {
   vi.stubGlobal("fetch", async (input: Request | string) => {
     const { method, url } = input instanceof Request ? input : new Request(input);
     if (method === "DELETE") return new Response(null, { status: status.end });
-    if (url.endsWith("/tokens")) return Response.json({ id: "tok_1", prefix: "dtk_1", token: "dtk_1_secret" }, { status: 201 });
+    const made = { id: "tok_1", prefix: "dtk_1", token: "dtk_1_secret" };
+    if (url.endsWith("/tokens")) return Response.json(made, { status: 201 });
     if (status.chat !== 200) return Response.json({ detail: "no" }, { status: status.chat });
     return new Response('data: {"choices":[{"delta":{"content":"HELLO"}}]}\n\ndata: [DONE]\n\n');
   });

@@ -5,16 +5,7 @@ import { visible } from "@/lib/untrusted";
 import { Audited } from "@/screens/cluster/Audited";
 import { useNodes } from "@/screens/cluster/api";
 import { NodesTable } from "@/screens/cluster/NodesTable";
-import {
-  EmptyState,
-  ErrorPanel,
-  Nothing,
-  PageHeader,
-  SkeletonLines,
-  StateBadge,
-  Time,
-  UntrustedText,
-} from "@/ui";
+import { EmptyState, ErrorPanel, Nothing, PageHeader, SkeletonLines, StateBadge, Time, UntrustedText } from "@/ui";
 import { Fact, FactList, IdText } from "@/ui/FactList";
 import { ViewTabs } from "@/ui/ViewTabs";
 import { type Fleet, useFleet, versionsOf } from "./api";

@@ -2,7 +2,17 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { plain } from "@/lib/untrusted";
-import { buttonClass, ColumnChooser, ErrorPanel, LoadMore, PageHeader, ReconnectingBar, StaleBar, Table, useColumns } from "@/ui";
+import {
+  buttonClass,
+  ColumnChooser,
+  ErrorPanel,
+  LoadMore,
+  PageHeader,
+  ReconnectingBar,
+  StaleBar,
+  Table,
+  useColumns,
+} from "@/ui";
 import { jobsRoute } from "./area";
 import { BulkBar } from "./BulkBar";
 import type { Pending } from "./ConfirmAction";

@@ -1,8 +1,8 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { firstModelCommand } from "@/lib/commands";
 import type { Model } from "@/api/models";
+import { firstModelCommand } from "@/lib/commands";
 import { Badge, type Column, Nothing, UntrustedText } from "@/ui";
 import { ListScreen } from "@/ui/ListScreen";
 import { nameColumn, ownColumns } from "@/ui/list-columns";

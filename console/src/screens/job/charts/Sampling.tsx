@@ -14,14 +14,15 @@ export function Sampling({ lines, runs }: Props) {
   const total = lines.reduce((sum, { curve }) => sum + curve.total, 0);
   const shown = lines.reduce((sum, { curve }) => sum + curve.x.length, 0);
   const bucketed = lines.some(({ curve }) => curve.bucketed);
+  const count = { count: total, total: formatNumber(total, tag) };
   const text =
     runs !== undefined
-      ? t("chart.means", { count: runs, total: formatNumber(total, tag) })
+      ? t("chart.means", { ...count, count: runs })
       : bucketed
-    ? t("chart.sampled", { shown: formatNumber(shown, tag), total: formatNumber(total, tag) })
-    : total === 0
-      ? t("chart.empty")
-      : t("chart.all", { count: total, total: formatNumber(total, tag) });
+        ? t("chart.sampled", { ...count, shown: formatNumber(shown, tag) })
+        : total === 0
+          ? t("chart.empty")
+          : t("chart.all", count);
   const omitted = lines.reduce((sum, { curve }) => sum + curve.omitted, 0);
   return (
     <p className="shrink-0 text-2xs text-soft">
