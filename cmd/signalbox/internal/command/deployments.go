@@ -56,7 +56,7 @@ func (t *tool) deployments() *cobra.Command {
 		t.get(k, "Show a deployment", "signalbox deployments get my-bot"),
 		t.update(k, "Change the description of a deployment", "signalbox deployments update my-bot --description 'adds numbers'",
 			field{flag: "description", usage: "what it is for"}),
-		t.createDeployment(), t.revise(), t.promote(), t.rollback(), t.suspend(),
+		t.createDeployment(), t.revise(), t.revisionAct("start", "Start the engine of a revision again"), t.revisionAct("stop", "Stop the engine of a revision that is not promoted"), t.promote(), t.rollback(), t.suspend(),
 		t.act(k, "resume", "Serve calls again after a suspension", "signalbox deployments resume my-bot"),
 		t.part(k, "revisions", "revisions", revisionKind(), "List the revisions of a deployment", "signalbox deployments revisions my-bot"),
 		t.events(k, "signalbox deployments events my-bot"),
@@ -254,6 +254,17 @@ func (t *tool) promote() *cobra.Command {
 		},
 	}
 	return cmd
+}
+
+func (t *tool) revisionAct(verb, short string) *cobra.Command {
+	k := deploymentKind()
+	return &cobra.Command{
+		Use: verb + " DEPLOYMENT REVISION", Short: short, Example: "signalbox deployments " + verb + " my-bot 1", Args: arguments(2, 2), //nolint:mnd // see Use
+		ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.postPart(cmd, k, args, "revisions", verb, revisionKind().columns)
+		},
+	}
 }
 
 func (t *tool) rollback() *cobra.Command {

@@ -36,7 +36,7 @@ func (t *tool) jobs() *cobra.Command {
 		t.events(k, "signalbox jobs events my-job"),
 		t.attempts(),
 		t.submit(),
-		t.wait(),
+		t.logs(), t.wait(),
 		t.stop(),
 		t.act(k, "pause", "Pause a running job after its next checkpoint", "signalbox jobs pause my-job"),
 		t.act(k, "resume", "Continue a paused job", "signalbox jobs resume my-job"),
@@ -50,7 +50,7 @@ func (t *tool) jobs() *cobra.Command {
 	)
 }
 
-// ps is `jobs ls` of the jobs that have not ended.
+// ps is a shorter name of `jobs ls`.
 func (t *tool) ps() *cobra.Command {
 	cmd := t.list(jobKind(), "List jobs, newest first (jobs ls)", "signalbox ps\nsignalbox ps --state running", jobFilters()...)
 	cmd.Use, cmd.Aliases, cmd.GroupID = "ps", nil, groupWork

@@ -204,7 +204,7 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if limit == 0 {
 		limit = everything
 	}
-	if p.Format == output.Lines && p.Filter == nil {
+	if p.Format == output.Lines && (p.Filter == nil || p.FilterRows) {
 		printed := 0
 		total, more, err := c.Each(cmd.Context(), path, query, limit, func(row json.RawMessage) error {
 			printed++

@@ -39,6 +39,9 @@ func (t *tool) runLogs(cmd *cobra.Command, called string, o logOptions) error {
 	if o.tail > maxTail {
 		return session.Usage("--tail prints at most %d lines; without it, the whole log is printed", maxTail)
 	}
+	if err := o.check(cmd); err != nil {
+		return err
+	}
 	query, err := o.query(t.now())
 	if err != nil {
 		return err

@@ -62,6 +62,19 @@ func (o logOptions) filtered() bool {
 	return o.grep != "" || o.level != "" || o.node != "" || o.since != "" || o.until != "" || o.rank >= 0 || o.attempt >= 0
 }
 
+// check refuses flags that would have no effect, and numbers that are none.
+func (o logOptions) check(cmd *cobra.Command) error {
+	for _, flag := range []string{"tail", "rank", "attempt"} {
+		if n, err := cmd.Flags().GetInt(flag); err == nil && n < 0 && cmd.Flags().Changed(flag) {
+			return session.Usage("--%s must not be negative", flag)
+		}
+	}
+	if o.grep == "" && (o.ignoreCase || o.around > 0) {
+		return session.Usage("--ignore-case and --around need --grep")
+	}
+	return nil
+}
+
 // query returns the parameters of a search.
 func (o logOptions) query(now time.Time) (url.Values, error) {
 	q := url.Values{}

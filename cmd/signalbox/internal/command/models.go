@@ -47,6 +47,11 @@ func (t *tool) models() *cobra.Command {
 		t.update(k, "Change the description of a model", "signalbox models update my-model --description 'adds numbers'",
 			field{flag: "description", usage: "what it is for"}),
 		t.registerModel(), t.pullModel(), t.alias(),
+		t.part(k, "history", "history", kind{one: "change", many: "changes", columns: []output.Column{
+			{Name: "at", As: output.Time}, {Name: "action"}, {Name: "version", Right: true}, {Name: "before", Path: "previous_version", Right: true},
+			{Name: "alias"}, {Name: "actor"}, {Name: "note"},
+		}}, "List what was promoted, archived and renamed", "signalbox models history my-model"),
+		t.card(),
 		t.versionAct("promote", "Mark a version as the one to use", "signalbox models promote my-model@3"),
 		t.versionAct("archive", "Mark a version as no longer used", "signalbox models archive my-model@1"),
 		t.versionAct("unarchive", "Take a version out of the archive", "signalbox models unarchive my-model@1"),

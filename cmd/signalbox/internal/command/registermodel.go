@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
@@ -126,7 +127,10 @@ func (t *tool) createNamed(cmd *cobra.Command, c *client.Client, k kind, called 
 // MODEL for its newest one.
 func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string) (id string, version int, err error) {
 	k := modelKind()
-	name, selected, _ := strings.Cut(called, "@")
+	name, selected, chosen := strings.Cut(called, "@")
+	if chosen && selected == "" {
+		return "", 0, session.Usage("the version in %q is empty; an unset variable?", called)
+	}
 	if id, err = t.id(ctx, c, k, name); err != nil {
 		return "", 0, err
 	}
@@ -187,11 +191,28 @@ func (t *tool) pullModel() *cobra.Command {
 	return cmd
 }
 
+func (t *tool) card() *cobra.Command {
+	return &cobra.Command{
+		Use: "card MODEL[@VERSION]", Short: "Print the card of a model version", Example: "signalbox models card my-model@2", Args: arguments(1, 1),
+		ValidArgsFunction: t.complete(modelKind()),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, path, err := t.modelVersionPath(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return t.printObject(cmd, c, []output.Column{{Name: "author"}, {Name: "created", Path: "created_at", As: output.Time}, {Name: "content"}}, path+"/card")
+		},
+	}
+}
+
 // versionAct returns a command that changes a version of a model.
 func (t *tool) versionAct(verb, short, example string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " MODEL@VERSION", Short: short, Example: example, Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, version, ok := strings.Cut(args[0], "@"); !ok || version == "" {
+				return session.Usage("%q names no version; write MODEL@VERSION", args[0])
+			}
 			c, path, err := t.modelVersionPath(cmd, args[0])
 			if err != nil {
 				return err

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ func (t *tool) rubrics() *cobra.Command {
 		t.list(k, "List rubrics", "signalbox rubrics ls", nameFilter("rubrics")),
 		t.get(k, "Show a rubric", "signalbox rubrics get helpful"),
 		t.part(k, "versions", "versions", versions, "List the versions of a rubric", "signalbox rubrics versions helpful"),
-		t.pushRubric(),
+		t.pushRubric(), t.publishRubric(),
 	)
 }
 
@@ -84,6 +85,34 @@ func (t *tool) pushRubric() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the content; - reads standard input")
 	return cmd
+}
+
+func (t *tool) publishRubric() *cobra.Command {
+	k := rubricKind()
+	return &cobra.Command{
+		Use: "publish RUBRIC VERSION", Short: "Publish a version of a rubric, so that jobs can use it", Example: "signalbox rubrics publish helpful 1",
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the rubric and the version
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.postPart(cmd, k, args, "versions", "publish", []output.Column{{Name: "ref"}, {Name: "version"}, {Name: "status"}})
+		},
+	}
+}
+
+// postPart changes a numbered part of an object, such as a version, by a POST, and prints it.
+func (t *tool) postPart(cmd *cobra.Command, k kind, args []string, parts, verb string, columns []output.Column) error {
+	number, err := strconv.Atoi(args[1])
+	if err != nil || number < 1 {
+		return session.Usage("%q is not a number, as signalbox %s %s lists them", args[1], k.many, parts)
+	}
+	c, id, err := t.object(cmd, k, args[0])
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/"+parts+"/"+strconv.Itoa(number)+"/"+verb, map[string]any{}, &raw); err != nil {
+		return err
+	}
+	return t.print(columns, raw)
 }
 
 func environmentKind() kind {

@@ -82,6 +82,7 @@ func (t *tool) named(ctx context.Context, c *client.Client, k kind, called strin
 	if query == nil {
 		query = url.Values{}
 	}
+	maps.Copy(query, k.names)
 	if k.search != "" {
 		query.Set(k.search, name)
 	}

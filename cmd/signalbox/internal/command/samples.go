@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 )
 
 func sampleKind() kind {
@@ -69,6 +70,9 @@ signalbox samples my-job --rounds`,
 				return err
 			}
 			path := runPath(id)
+			if rounds && len(query) > 0 {
+				return session.Usage("--rounds lists all rounds, without another filter")
+			}
 			if rounds {
 				return t.printList(cmd, c, kind{one: "round", many: "rounds", columns: validationColumns()}, path+"/validations", nil, limit)
 			}

@@ -107,22 +107,25 @@ func (t *tool) revokeToken() *cobra.Command {
 
 // liveToken returns the id of a token that is not revoked, which the user calls by its id or its name.
 func (t *tool) liveToken(cmd *cobra.Command, c *client.Client, path, called string) (string, error) {
-	list, err := c.List(cmd.Context(), path, nil, maxCandidates)
-	if err != nil {
-		return "", err
+	if isID(tokenKind().prefix, called) {
+		return called, nil
 	}
 	var found []string
-	for _, row := range list.Rows {
+	_, _, err := c.Each(cmd.Context(), path, nil, everything, func(row json.RawMessage) error {
 		var token struct {
 			ID, Name  string
 			RevokedAt *string `json:"revoked_at"`
 		}
 		if err := json.Unmarshal(row, &token); err != nil {
-			return "", fmt.Errorf("decode a token: %w", err)
+			return fmt.Errorf("decode a token: %w", err)
 		}
-		if token.RevokedAt == nil && (token.ID == called || token.Name == called) {
+		if token.RevokedAt == nil && token.Name == called {
 			found = append(found, token.ID)
 		}
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
 	switch len(found) {
 	case 0:
