@@ -237,7 +237,7 @@ func (t *tool) quota() *cobra.Command {
 func (t *tool) setSetting() *cobra.Command {
 	k := settingKind()
 	cmd := &cobra.Command{
-		Use: "set KEY [VALUE]", Short: "Change a setting; the value is JSON, or else a text", Args: arguments(1, 2), //nolint:mnd // the key and the value
+		Use: "set KEY [VALUE]", Short: "Change a setting; the value is JSON, or else a text", Args: arguments(1, 2),
 		Long: `Change a setting. The value is JSON, or else a text. A secret must not be an argument, which other users of the machine can see: without a
 value, it is read from standard input, or from the terminal without being shown.`,
 		Example:           "signalbox admin settings set announcement 'Maintenance on Friday'\nsignalbox admin settings set oidc.client_secret < secret.txt",

@@ -93,7 +93,7 @@ func (t *tool) body(file string, fields []string) (any, error) {
 		}
 		return json.RawMessage(raw), nil
 	case len(fields) == 0:
-		return nil, nil //nolint:nilnil // a request without a body
+		return nil, nil
 	}
 	members := map[string]any{}
 	for _, f := range fields {

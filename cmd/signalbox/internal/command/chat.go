@@ -29,7 +29,7 @@ func (t *tool) chat() *cobra.Command {
 	var o chatOptions
 	k := deploymentKind()
 	cmd := &cobra.Command{
-		Use: "chat DEPLOYMENT [MESSAGE]", GroupID: groupModels, Short: "Talk to a deployment", Args: arguments(1, 2), //nolint:mnd // and a message
+		Use: "chat DEPLOYMENT [MESSAGE]", GroupID: groupModels, Short: "Talk to a deployment", Args: arguments(1, 2),
 		Long: `Talk to a deployment. With a message, its response is printed; without one, each line that you type is a message, until Ctrl-D.
 
 The deployment counts these calls under a token that is made for this conversation and revoked at its end.`,

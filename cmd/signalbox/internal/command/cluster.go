@@ -138,7 +138,7 @@ func (t *tool) revokeJoinToken() *cobra.Command {
 	k := fleetKind()
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "revoke-token FLEET TOKEN", Short: "End a join token at once, by its id (admins)", Args: arguments(2, 2), //nolint:mnd // see Use
+		Use: "revoke-token FLEET TOKEN", Short: "End a join token at once, by its id (admins)", Args: arguments(2, 2),
 		Example: "signalbox fleets revoke-token lab jtk_01kab3c4d5e6f7g8h9j0kmnpqr -y", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])

@@ -236,7 +236,7 @@ func (t *tool) promote() *cobra.Command {
 	k := deploymentKind()
 	cmd := &cobra.Command{
 		Use: "promote DEPLOYMENT REVISION", Short: "Send all calls to a revision that is ready", Example: "signalbox deployments promote my-bot 2",
-		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the deployment and the revision
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := strconv.Atoi(args[1])
 			if err != nil || number < 1 {
@@ -259,7 +259,7 @@ func (t *tool) promote() *cobra.Command {
 func (t *tool) revisionAct(verb, short string) *cobra.Command {
 	k := deploymentKind()
 	return &cobra.Command{
-		Use: verb + " DEPLOYMENT REVISION", Short: short, Example: "signalbox deployments " + verb + " my-bot 1", Args: arguments(2, 2), //nolint:mnd // see Use
+		Use: verb + " DEPLOYMENT REVISION", Short: short, Example: "signalbox deployments " + verb + " my-bot 1", Args: arguments(2, 2),
 		ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.postPart(cmd, k, args, "revisions", verb, revisionKind().columns)

@@ -104,7 +104,7 @@ func (d *doctor) server(ctx context.Context) bool {
 	}
 	d.versions(v.Server)
 	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		skew := began.Add(took / 2).Sub(at).Round(time.Second) //nolint:mnd // the middle of the request
+		skew := began.Add(took / 2).Sub(at).Round(time.Second)
 		if skew.Abs() > maxSkew {
 			d.add("clock", "failed", "this machine is %s off from the server; synchronise its clock", skew)
 		} else {
@@ -178,7 +178,7 @@ func (d *doctor) upload(ctx context.Context) {
 }
 
 // probe returns the bytes that an upload is checked with: an empty tar archive.
-func probe() []byte { return make([]byte, 1024) } //nolint:mnd // two empty blocks end a tar archive
+func probe() []byte { return make([]byte, 1024) }
 
 // firstEvent is how long the first event of a stream may take. A proxy that collects responses holds it back for ever.
 const firstEvent = 10 * time.Second

@@ -256,7 +256,7 @@ func seconds(ts string) float64 {
 	if err != nil {
 		return math.NaN()
 	}
-	return float64(at.UnixMicro()) / 1e6 //nolint:mnd // microseconds
+	return float64(at.UnixMicro()) / 1e6
 }
 
 func (t *tool) followMetrics(cmd *cobra.Command, c *client.Client, path string, o metricOptions) error {

@@ -183,7 +183,7 @@ func (t *tool) addMember(k kind, roles, example string) *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use: "add-member " + upper(k) + " USER", Short: "Add a member to a " + k.one + ", or change the role", Example: example,
-		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the object and the user
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {
@@ -209,7 +209,7 @@ func (t *tool) removeMember(k kind, example string) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "rm-member " + upper(k) + " USER", Short: "Remove a member from a " + k.one, Example: example,
-		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the object and the user
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {

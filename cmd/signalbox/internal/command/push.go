@@ -38,7 +38,7 @@ func (t *tool) pushDataset() *cobra.Command {
 Files that the installation already has are not sent again, so a push that was interrupted continues when it is run again. Without --version, the
 version is named by the time.`,
 		Example: "signalbox datasets push sums sums.jsonl --version v1 --format jsonl\nsignalbox datasets push docs ./corpus",
-		Args:    arguments(2, maxNames), //nolint:mnd // the dataset and a file
+		Args:    arguments(2, maxNames),
 		RunE:    func(cmd *cobra.Command, args []string) error { return t.runPush(cmd, args[0], args[1:], o) },
 	}
 	f := cmd.Flags()

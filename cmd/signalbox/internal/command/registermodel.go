@@ -230,7 +230,7 @@ func (t *tool) alias() *cobra.Command {
 	k := modelKind()
 	var remove bool
 	cmd := &cobra.Command{
-		Use: "alias MODEL ALIAS [VERSION]", Short: "Give a version a name such as champion, or take it away", Args: arguments(2, 3), //nolint:mnd // see Use
+		Use: "alias MODEL ALIAS [VERSION]", Short: "Give a version a name such as champion, or take it away", Args: arguments(2, 3),
 		Example: "signalbox models alias my-model champion 3\nsignalbox models alias my-model champion --remove", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
@@ -245,7 +245,7 @@ func (t *tool) alias() *cobra.Command {
 				t.Say("removed the alias %s", args[1])
 				return nil
 			}
-			if len(args) < 3 { //nolint:mnd // see Use
+			if len(args) < 3 {
 				return session.Usage("name the version, or --remove; usage: %s", cmd.UseLine())
 			}
 			version, err := strconv.Atoi(args[2])

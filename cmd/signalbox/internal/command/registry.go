@@ -91,7 +91,7 @@ func (t *tool) publishRubric() *cobra.Command {
 	k := rubricKind()
 	return &cobra.Command{
 		Use: "publish RUBRIC VERSION", Short: "Publish a version of a rubric, so that jobs can use it", Example: "signalbox rubrics publish helpful 1",
-		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the rubric and the version
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.postPart(cmd, k, args, "versions", "publish", []output.Column{{Name: "ref"}, {Name: "version"}, {Name: "status"}})
 		},

@@ -32,7 +32,7 @@ func (t *tool) tokens() *cobra.Command {
 func (t *tool) createToken() *cobra.Command {
 	k := deploymentKind()
 	return &cobra.Command{
-		Use: "create DEPLOYMENT NAME", Short: "Create a token and print it, once", Args: arguments(2, 2), //nolint:mnd // the deployment and a name
+		Use: "create DEPLOYMENT NAME", Short: "Create a token and print it, once", Args: arguments(2, 2),
 		Long: `Create a token for one deployment. It is printed to standard output and is never shown again; it does not expire, and "tokens revoke" ends it
 at once.`,
 		Example: "signalbox deployments tokens create my-bot laptop > token.txt", ValidArgsFunction: t.complete(k),
@@ -79,7 +79,7 @@ func (t *tool) revokeToken() *cobra.Command {
 	k := deploymentKind()
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "revoke DEPLOYMENT TOKEN", Short: "End a token at once, by its name or id", Args: arguments(2, 2), //nolint:mnd // the deployment and the token
+		Use: "revoke DEPLOYMENT TOKEN", Short: "End a token at once, by its name or id", Args: arguments(2, 2),
 		Example: "signalbox deployments tokens revoke my-bot laptop -y", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
