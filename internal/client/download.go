@@ -31,7 +31,7 @@ func (c *Client) Stream(ctx context.Context, path string, query url.Values, w io
 	return err
 }
 
-// brokenBody tells the errors of reading a response from those of the writer.
+// brokenBody marks the errors of reading a response, in contrast to those of the writer.
 type brokenBody struct {
 	base, request string
 	io.Reader
@@ -40,7 +40,7 @@ type brokenBody struct {
 // Read implements io.Reader.
 func (b brokenBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // io.Copy compares it in the same way
+	if err != nil && err != io.EOF {
 		err = &UnreachableError{Base: b.base, Request: b.request, Err: fmt.Errorf("the response broke off: %w", err)}
 	}
 	return n, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func (t *tool) admin() *cobra.Command {
 			t.list(settingKind(), "List settings", "signalbox admin settings ls -o wide"), t.setSetting(),
 			t.part(settingKind(), "versions", "versions", kind{one: "version", many: "versions", columns: []output.Column{
 				{Name: "version", Right: true}, {Name: "value", As: compactJSON}, {Name: "changed", Path: "changed_at", As: output.Time}, {Name: "by", Path: "changed_by"},
-			}}, "List the earlier values of a setting", "signalbox admin settings versions announcement")),
+			}}, "List the earlier values of a setting", "signalbox admin settings versions installation.announcement")),
 		t.keys(), t.maintenance(),
 	)
 }
@@ -139,7 +140,7 @@ func (t *tool) resetPassword() *cobra.Command {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/reset-password", map[string]any{}, &raw); err != nil {
+			if err := c.Post(cmd.Context(), k.at(id, "reset-password"), map[string]any{}, &raw); err != nil {
 				return err
 			}
 			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
@@ -210,7 +211,7 @@ func (t *tool) setQuota() *cobra.Command {
 			}
 			var raw json.RawMessage
 			path := "/api/quota/" + url.PathEscape(of) + "/" + url.PathEscape(args[0])
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"gpu_limit": gpus}, &raw); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodPut, path, map[string]any{"gpu_limit": gpus}, &raw); err != nil {
 				return err
 			}
 			return t.print(quotaColumns(), raw)
@@ -240,14 +241,14 @@ func (t *tool) setSetting() *cobra.Command {
 		Use: "set KEY [VALUE]", Short: "Change a setting; the value is JSON, or else a text", Args: arguments(1, 2),
 		Long: `Change a setting. The value is JSON, or else a text. A secret must not be an argument, which other users of the machine can see: without a
 value, it is read from standard input, or from the terminal without being shown.`,
-		Example:           "signalbox admin settings set announcement 'Maintenance on Friday'\nsignalbox admin settings set oidc.client_secret < secret.txt",
+		Example:           "signalbox admin settings set installation.announcement 'Maintenance on Friday'\nsignalbox admin settings set agent.api_key < token.txt",
 		ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := t.Client()
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(args[0])
+			path := k.at(args[0])
 			var now struct {
 				Version int64  `json:"version"`
 				Type    string `json:"type"`
@@ -259,11 +260,7 @@ value, it is read from standard input, or from the terminal without being shown.
 			if err != nil {
 				return err
 			}
-			var raw json.RawMessage
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"value": value, "version": now.Version}, &raw); err != nil {
-				return err
-			}
-			return t.print(k.columns, raw)
+			return t.send(cmd, c, http.MethodPut, path, map[string]any{"value": value, "version": now.Version}, t.showObject(k.columns))
 		},
 	}
 	return cmd
@@ -324,11 +321,7 @@ func (t *tool) maintenance() *cobra.Command {
 			if duration > 0 {
 				body["until"] = t.Clock.Now().Add(duration).Format(time.RFC3339)
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), path, body, &raw); err != nil {
-				return err
-			}
-			return t.print(columns, raw)
+			return t.send(cmd, c, http.MethodPost, path, body, t.showObject(columns))
 		},
 	}
 	cmd.Flags().StringVar(&message, "message", "", "what people read meanwhile")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ func (t *tool) withToken(ctx context.Context, c *client.Client, deployment strin
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 		defer cancel()
-		if failed := c.Do(ending, "DELETE", path+"/"+url.PathEscape(made.ID), nil, nil); failed != nil {
+		if failed := c.Do(ending, http.MethodDelete, path+"/"+url.PathEscape(made.ID), nil, nil); failed != nil {
 			t.Say("the token %s of this conversation was not revoked (%s); run: signalbox deployments tokens revoke %s %s", made.ID, failed, deployment, made.ID)
 			err = errors.Join(err, failed)
 		}
@@ -133,7 +134,7 @@ func (v *dialogue) send(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	asText := p.Format.IsTable() && p.Filter == nil
+	asText := p.ForPeople()
 	var response strings.Builder
 	err = v.c.Converse(ctx, v.deployment, in, func(part string) error {
 		response.WriteString(part)

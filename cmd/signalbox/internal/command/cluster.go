@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -119,7 +120,7 @@ func (t *tool) joinToken() *cobra.Command {
 				body["ttl_s"] = ttl
 			}
 			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/join-tokens", body, &raw); err != nil {
+			if err := c.Post(cmd.Context(), k.at(id, "join-tokens"), body, &raw); err != nil {
 				return err
 			}
 			var made struct{ Command string }
@@ -148,7 +149,7 @@ func (t *tool) revokeJoinToken() *cobra.Command {
 			if err := t.Confirm(cmd.Context(), yes, "Revoke the join token %s? No machine can join with it any more.", args[1]); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id)+"/join-tokens/"+url.PathEscape(args[1]), nil, nil); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodDelete, k.at(id, "join-tokens", args[1]), nil, nil); err != nil {
 				return err
 			}
 			t.Say("revoked the join token %s", args[1])
@@ -236,11 +237,7 @@ func (t *tool) drain() *cobra.Command {
 			if reason != "" {
 				body["reason"] = reason
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/drain", body, &raw); err != nil {
-				return err
-			}
-			return t.changed(k, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "drain"), body, t.showChange(k))
 		},
 	}
 	f := cmd.Flags()
@@ -266,11 +263,7 @@ func (t *tool) cordon() *cobra.Command {
 			if reason != "" {
 				body["reason"] = reason
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/cordon", body, &raw); err != nil {
-				return err
-			}
-			return t.changed(k, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "cordon"), body, t.showChange(k))
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the people who look at the node")

@@ -74,7 +74,7 @@ func (t *tool) printComparison(raw json.RawMessage, called, ids []string) error 
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(nil, raw)
 	}
 	var found comparison

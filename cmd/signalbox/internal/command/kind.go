@@ -112,3 +112,12 @@ func (k kind) named(n int) string {
 
 // upper is how a usage line calls an object of the kind.
 func upper(k kind) string { return strings.ToUpper(k.one) }
+
+// at returns the path of an object, or of what is below it.
+func (k kind) at(id string, below ...string) string {
+	parts := []string{k.path, url.PathEscape(id)}
+	for _, part := range below {
+		parts = append(parts, url.PathEscape(part))
+	}
+	return strings.Join(parts, "/")
+}

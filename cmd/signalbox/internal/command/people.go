@@ -2,7 +2,7 @@ package command
 
 import (
 	"encoding/json"
-	"net/url"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -74,11 +74,7 @@ func (t *tool) create(cmd *cobra.Command, k kind, body map[string]any) error {
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	if err := c.Post(cmd.Context(), k.path, body, &raw); err != nil {
-		return err
-	}
-	return t.print(k.columns, raw)
+	return t.send(cmd, c, http.MethodPost, k.path, body, t.showObject(k.columns))
 }
 
 func (t *tool) createProject() *cobra.Command {
@@ -167,7 +163,7 @@ func (t *tool) teamMembers() *cobra.Command {
 			var team struct {
 				Members []json.RawMessage `json:"members"`
 			}
-			if err := c.Get(cmd.Context(), k.path+"/"+url.PathEscape(id), nil, &team); err != nil {
+			if err := c.Get(cmd.Context(), k.at(id), nil, &team); err != nil {
 				return err
 			}
 			p, err := t.Printer()
@@ -189,8 +185,8 @@ func (t *tool) addMember(k kind, roles, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(id) + "/members/" + url.PathEscape(args[1])
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"role": role}, nil); err != nil {
+			path := k.at(id, "members", args[1])
+			if err := c.Do(cmd.Context(), http.MethodPut, path, map[string]any{"role": role}, nil); err != nil {
 				return err
 			}
 			t.Say("%s is %s of the %s %s", args[1], role, k.one, args[0])
@@ -218,7 +214,7 @@ func (t *tool) removeMember(k kind, example string) *cobra.Command {
 			if err := t.Confirm(cmd.Context(), yes, "Remove %s from the %s %s?", args[1], k.one, args[0]); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id)+"/members/"+url.PathEscape(args[1]), nil, nil); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodDelete, k.at(id, "members", args[1]), nil, nil); err != nil {
 				return err
 			}
 			t.Say("removed %s from the %s %s", args[1], k.one, args[0])

@@ -81,9 +81,11 @@ func (t *tool) runPush(cmd *cobra.Command, dataset string, paths []string, o pus
 	if version == "" {
 		version = t.Clock.Now().Format("20060102-150405")
 	}
-	path := datasetKind().path + "/" + url.PathEscape(id) + "/versions"
+	path := datasetKind().at(id, "versions")
 	if err := t.upload(ctx, c, path, version, files); err != nil {
-		t.Say("to continue, run it again with --version %s", version)
+		if ctx.Err() != nil || client.Retryable(err) {
+			t.Say("to continue, run it again with --version %s", version)
+		}
 		return err
 	}
 	var raw json.RawMessage

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,7 @@ func TestReference(t *testing.T) {
 		}
 		present, err := os.ReadFile(page)
 		require.NoError(t, err)
-		require.Equal(t, text, string(present), "the page is not up to date; run: go test ./cmd/signalbox/internal/command -run TestReference -args -write")
+		require.Empty(t, cmp.Diff(string(present), text), "the page is not up to date; run: go test ./cmd/signalbox/internal/command -run TestReference -args -write")
 	}
 }
 

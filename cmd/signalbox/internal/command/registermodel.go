@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +48,7 @@ run that an engine can serve: a merged model, or else a checkpoint.`,
 				return err
 			}
 			body := map[string]any{"source": map[string]string{"run_id": found.RunID, "artifact_id": found.ID}}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), modelKind().path+"/"+url.PathEscape(id)+"/versions", body, &raw); err != nil {
-				return err
-			}
-			return t.print(modelVersionKind().columns, raw)
+			return t.send(cmd, c, http.MethodPost, modelKind().at(id, "versions"), body, t.showObject(modelVersionKind().columns))
 		},
 	}
 	f := cmd.Flags()
@@ -141,7 +137,7 @@ func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string
 		Latest  *int           `json:"latest_version"`
 		Aliases map[string]int `json:"aliases"`
 	}
-	if err := c.Get(ctx, k.path+"/"+url.PathEscape(id), nil, &m); err != nil {
+	if err := c.Get(ctx, k.at(id), nil, &m); err != nil {
 		return "", 0, err
 	}
 	if selected != "" {
@@ -164,31 +160,11 @@ func (t *tool) modelVersionPath(cmd *cobra.Command, called string) (*client.Clie
 		return nil, "", err
 	}
 	id, version, err := t.modelVersion(cmd.Context(), c, called)
-	return c, modelKind().path + "/" + url.PathEscape(id) + "/versions/" + strconv.Itoa(version), err
+	return c, modelKind().at(id, "versions", strconv.Itoa(version)), err
 }
 
 func (t *tool) pullModel() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use: "pull MODEL[@VERSION|@ALIAS]", Short: "Download the files of a model version", Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
-		Example: "signalbox models pull my-model@champion --dir model",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, path, err := t.modelVersionPath(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			files, err := t.signedFiles(cmd, c, path+"/download")
-			if err != nil {
-				return err
-			}
-			if dir == "" {
-				dir = strings.ReplaceAll(args[0], "/", "-")
-			}
-			return t.pull(cmd.Context(), dir, files)
-		},
-	}
-	cmd.Flags().StringVarP(&dir, "dir", "d", "", "folder for the files; the name of the model by default")
-	return cmd
+	return t.pullVersion(modelKind(), "MODEL[@VERSION|@ALIAS]", "signalbox models pull my-model@champion --dir model", t.modelVersionPath)
 }
 
 func (t *tool) card() *cobra.Command {
@@ -217,11 +193,7 @@ func (t *tool) versionAct(verb, short, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), path+"/"+verb, map[string]any{}, &raw); err != nil {
-				return err
-			}
-			return t.print(modelVersionKind().columns, raw)
+			return t.send(cmd, c, http.MethodPost, path+"/"+verb, map[string]any{}, t.showObject(modelVersionKind().columns))
 		},
 	}
 }
@@ -237,9 +209,9 @@ func (t *tool) alias() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(id) + "/aliases/" + url.PathEscape(args[1])
+			path := k.at(id, "aliases", args[1])
 			if remove {
-				if err := c.Do(cmd.Context(), "DELETE", path, nil, nil); err != nil {
+				if err := c.Do(cmd.Context(), http.MethodDelete, path, nil, nil); err != nil {
 					return err
 				}
 				t.Say("removed the alias %s", args[1])
@@ -252,11 +224,7 @@ func (t *tool) alias() *cobra.Command {
 			if err != nil {
 				return session.Usage("%q is not the number of a version", args[2])
 			}
-			var raw json.RawMessage
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"version": version}, &raw); err != nil {
-				return err
-			}
-			return t.print(k.columns, raw)
+			return t.send(cmd, c, http.MethodPut, path, map[string]any{"version": version}, t.showObject(k.columns))
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "take the alias away")

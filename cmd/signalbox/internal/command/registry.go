@@ -1,7 +1,7 @@
 package command
 
 import (
-	"encoding/json"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -76,11 +76,7 @@ func (t *tool) pushRubric() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/versions", map[string]any{"content": content}, &raw); err != nil {
-				return err
-			}
-			return t.print([]output.Column{{Name: "ref"}, {Name: "version"}, {Name: "status"}, {Name: "digest"}}, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "versions"), map[string]any{"content": content}, t.showObject([]output.Column{{Name: "ref"}, {Name: "version"}, {Name: "status"}, {Name: "digest"}}))
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the content; - reads standard input")
@@ -108,11 +104,7 @@ func (t *tool) postPart(cmd *cobra.Command, k kind, args []string, parts, verb s
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/"+parts+"/"+strconv.Itoa(number)+"/"+verb, map[string]any{}, &raw); err != nil {
-		return err
-	}
-	return t.print(columns, raw)
+	return t.send(cmd, c, http.MethodPost, k.at(id, parts, strconv.Itoa(number), verb), map[string]any{}, t.showObject(columns))
 }
 
 func environmentKind() kind {
@@ -155,11 +147,7 @@ func (t *tool) evaluations() *cobra.Command {
 
 // evaluation returns a client, and the path of the evaluation of a run.
 func (t *tool) evaluation(cmd *cobra.Command, called string) (*client.Client, string, error) {
-	c, err := t.Client()
-	if err != nil {
-		return nil, "", err
-	}
-	id, err := t.source(cmd.Context(), c, called)
+	c, id, err := t.sourceOf(cmd, called)
 	if err != nil {
 		return nil, "", err
 	}

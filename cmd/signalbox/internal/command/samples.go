@@ -61,11 +61,7 @@ signalbox samples my-job --rounds`,
 			if err := flags.query(query, t.now()); err != nil {
 				return err
 			}
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -95,4 +91,4 @@ signalbox samples my-job --rounds`,
 }
 
 // runPath returns the path of a run, whose id may be that of its job.
-func runPath(id string) string { return runKind().path + "/" + url.PathEscape(id) }
+func runPath(id string) string { return runKind().at(id) }

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ at once.`,
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/tokens", map[string]any{"name": args[1]}, &raw); err != nil {
+			if err := c.Post(cmd.Context(), k.at(id, "tokens"), map[string]any{"name": args[1]}, &raw); err != nil {
 				return err
 			}
 			t.Say("call it with: curl %s/inference/%s/v1/chat/completions -H \"Authorization: Bearer TOKEN\" -H 'Content-Type: application/json' "+
@@ -59,7 +60,7 @@ func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(nil, raw)
 	}
 	var members map[string]any
@@ -86,7 +87,7 @@ func (t *tool) revokeToken() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(id) + "/tokens"
+			path := k.at(id, "tokens")
 			token, err := t.liveToken(cmd, c, path, args[1])
 			if err != nil {
 				return err
@@ -94,7 +95,7 @@ func (t *tool) revokeToken() *cobra.Command {
 			if err := t.Confirm(cmd.Context(), yes, "Revoke the token %s of %s? Its callers get 401 at once.", args[1], args[0]); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", path+"/"+url.PathEscape(token), nil, nil); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodDelete, path+"/"+url.PathEscape(token), nil, nil); err != nil {
 				return err
 			}
 			t.Say("revoked the token %s", args[1])
@@ -165,7 +166,7 @@ func (t *tool) traffic() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printList(cmd, c, calls, k.path+"/"+url.PathEscape(id)+"/traffic", query, limit)
+			return t.printList(cmd, c, calls, k.at(id, "traffic"), query, limit)
 		},
 	}
 	*flags = *addFilters(cmd.Flags(), cmd, []filter{

@@ -37,6 +37,9 @@ type Printer struct {
 	streamed bool // whether Row has printed a row as a table
 }
 
+// ForPeople reports whether the output is a table, and not the values for a program.
+func (p *Printer) ForPeople() bool { return p.Format.IsTable() && p.Filter == nil }
+
 // ErrNoColumn reports a column that no row has.
 var ErrNoColumn = errors.New("no such column")
 

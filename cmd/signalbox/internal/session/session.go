@@ -153,8 +153,8 @@ func (s *Session) Client() (*client.Client, error) {
 	return c.With(login.Token), nil
 }
 
-// Login returns the login of the user: that of the variable SERVICE_TOKEN, or the stored one. It returns a LoginError if
-// there is none, if it has expired, or if it was not issued by the chosen installation.
+// Login returns the login of the user: that of the variable SERVICE_TOKEN, or the stored one. It returns a LoginError if no
+// login is stored, or if the stored one has expired or is that of another installation.
 func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
 	if chosen.Server == "" {
 		return credential.Credential{}, errNoServer()
