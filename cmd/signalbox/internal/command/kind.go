@@ -115,7 +115,7 @@ func upper(k kind) string { return strings.ToUpper(k.one) }
 
 // at returns the path of an object, or of what is below it.
 func (k kind) at(id string, below ...string) string {
-	parts := []string{k.path, url.PathEscape(id)}
+	parts := append(make([]string, 0, 2+len(below)), k.path, url.PathEscape(id))
 	for _, part := range below {
 		parts = append(parts, url.PathEscape(part))
 	}
