@@ -32,6 +32,10 @@ func NewChatRequest(question string) ChatRequest {
 }
 
 type chatResponse struct {
+	// Error is set in the last event of a stream that failed.
+	Error *struct {
+		Message string `json:"message"`
+	} `json:"error"`
 	Choices []struct {
 		Message ChatMessage `json:"message"`
 		Delta   ChatMessage `json:"delta"`
@@ -88,6 +92,9 @@ func (c *Client) Converse(ctx context.Context, deployment string, in ChatRequest
 		var out chatResponse
 		if err := json.Unmarshal([]byte(e.Data), &out); err != nil {
 			return fmt.Errorf("decode a chunk: %w", err)
+		}
+		if out.Error != nil {
+			return fmt.Errorf("the engine failed during the response: %s", out.Error.Message)
 		}
 		if len(out.Choices) > 0 && out.Choices[0].Delta.Content != "" {
 			return handle(out.Choices[0].Delta.Content)

@@ -8,29 +8,40 @@ import (
 	"net/url"
 )
 
-// Stream copies the body of a successful response to w, whatever its size. A response that breaks off is an error.
+// Stream copies the body of a successful response to w, whatever its size. A response that breaks off is an
+// UnreachableError; an error of w is returned as it is.
 func (c *Client) Stream(ctx context.Context, path string, query url.Values, w io.Writer) error {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	req, err := c.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return fmt.Errorf("create the request GET %s: %w", path, err)
-	}
-	if !c.token.IsZero() {
-		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return &UnreachableError{Base: c.base, Request: "GET " + req.URL.Path, Err: err}
+		return unreachable(c.base, describe(req), err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		return (&Response{Status: resp.StatusCode, Header: resp.Header, Body: raw}).Err()
 	}
-	if _, err := io.Copy(w, resp.Body); err != nil {
-		return &UnreachableError{Base: c.base, Request: "GET " + req.URL.Path, Err: err}
+	_, err = io.Copy(w, brokenBody{c.base, describe(req), resp.Body})
+	return err
+}
+
+// brokenBody marks the errors of reading a response, in contrast to those of the writer.
+type brokenBody struct {
+	base, request string
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (b brokenBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = &UnreachableError{Base: b.base, Request: b.request, Err: fmt.Errorf("the response broke off: %w", err)}
 	}
-	return nil
+	return n, err
 }

@@ -259,7 +259,7 @@ func TestClient_chatErrors(t *testing.T) {
 		"no choices":    {`{"choices":[]}`, "has no choices", false},
 		"not JSON":      {`ok`, "decode the response to POST", false},
 		"invalid chunk": {"data: {\n\n", "decode a chunk", true},
-		"error event":   {`data: {"error":{"message":"the connection to the engine was lost"}}` + "\n\ndata: x\n\n", "decode a chunk", true},
+		"error event":   {`data: {"error":{"message":"the connection to the engine was lost"}}` + "\n\n", "the connection to the engine was lost", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,6 +24,7 @@ func TestCLI(t *testing.T) {
 		t.Run("login", func(t *testing.T) { t.Parallel(); w.deviceLogin(t) })
 		t.Run("interrupted", func(t *testing.T) { t.Parallel(); w.interrupted(t) })
 		t.Run("pull", func(t *testing.T) { t.Parallel(); w.interruptedPull(t) })
+		t.Run("watched", func(t *testing.T) { t.Parallel(); w.watched(t) })
 		t.Run("top", func(t *testing.T) { t.Parallel(); w.top(t) })
 		t.Run("script", func(t *testing.T) { testscript.Run(t, w.scripts("testdata/script")) })
 	})

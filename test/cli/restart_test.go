@@ -104,7 +104,7 @@ func (r *reporter) rounds(more int) {
 			select {
 			case <-r.t.Context().Done():
 				return
-			case <-time.After(10 * time.Millisecond): //nolint:mnd // a server that is away is asked again soon
+			case <-time.After(10 * time.Millisecond): // the server is away; try again
 			}
 			continue
 		}

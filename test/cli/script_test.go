@@ -96,7 +96,7 @@ func (w *world) cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func (w *world) cmdLet(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 { //nolint:mnd // the name and a command
+	if neg || len(args) < 2 {
 		ts.Fatalf("usage: let NAME ARGUMENT...")
 	}
 	if err := ts.Exec(w.bin, args[1:]...); err != nil {
@@ -106,7 +106,7 @@ func (w *world) cmdLet(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func (w *world) cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 { //nolint:mnd // the text and a command
+	if neg || len(args) < 2 {
 		ts.Fatalf("usage: await TEXT ARGUMENT...")
 	}
 	const every = 50 * time.Millisecond
@@ -124,7 +124,7 @@ func (w *world) cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 
 // cmdInstall writes a file whose content is a variable, with a mode.
 func cmdInstall(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 { //nolint:mnd // see the usage
+	if neg || len(args) != 3 {
 		ts.Fatalf("usage: install MODE FILE TEXT")
 	}
 	mode, err := strconv.ParseUint(args[0], 8, 32)
@@ -134,7 +134,7 @@ func cmdInstall(ts *testscript.TestScript, neg bool, args []string) {
 
 // cmdSignUp creates a user and writes an access token of the user to a file.
 func (w *world) cmdSignUp(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 { //nolint:mnd // see the usage
+	if neg || len(args) != 2 {
 		ts.Fatalf("usage: signup USER FILE")
 	}
 	password := "a good password of " + args[0]

@@ -100,3 +100,20 @@ func (w *world) top(t *testing.T) {
 	_, code := v.wait()
 	require.Zero(t, code, v.text())
 }
+
+// watched lists runs with --watch, and shows a new one as soon as it is there, until Ctrl-C.
+func (w *world) watched(t *testing.T) {
+	t.Helper()
+	require.NoError(t, w.makeProject("watched"))
+	env := append(w.signedIn("admin"), "SERVICE_PROJECT=watched")
+	v := openTerminal(t, w.program(t, t.TempDir(), env, "runs", "ls", "--watch"))
+	w.until(t, "the empty list is shown", func() bool { return strings.Contains(v.text(), "no runs") })
+	w.newRun(t, "watched", "appears").lifecycle("succeeded")
+	w.until(t, "the new run is shown as ended", func() bool {
+		text := v.text()
+		return strings.Contains(text[max(strings.LastIndex(text, "\x1b[H"), 0):], "succeeded")
+	})
+	v.press("\x03")
+	text, code := v.wait()
+	require.Equal(t, 130, code, text)
+}

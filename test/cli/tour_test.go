@@ -93,7 +93,7 @@ func (w *world) fakeBrowser(t *testing.T, cmd *exec.Cmd, home string) (noted str
 	program := "#!/bin/sh\nprintf %s \"$1\" > " + noted + ".new && mv " + noted + ".new " + noted + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(program), 0o755))
 	require.NoError(t, os.Symlink(testenv.Bin(t, "signalbox"), filepath.Join(bin, "signalbox")))
-	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "DISPLAY=:0")
 	return noted
 }
 

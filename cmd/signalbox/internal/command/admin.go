@@ -1,8 +1,10 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -52,7 +54,10 @@ func (t *tool) admin() *cobra.Command {
 				"Count what a user owns", "signalbox admin users owned ada"), t.transfer()),
 		noun("quotas", "", "GPUs that users and teams can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
 		noun("settings", "", "Settings of the installation", "signalbox admin settings ls", []string{"setting"},
-			t.list(settingKind(), "List settings", "signalbox admin settings ls -o wide"), t.setSetting()),
+			t.list(settingKind(), "List settings", "signalbox admin settings ls -o wide"), t.setSetting(),
+			t.part(settingKind(), "versions", "versions", kind{one: "version", many: "versions", columns: []output.Column{
+				{Name: "version", Right: true}, {Name: "value", As: compactJSON}, {Name: "changed", Path: "changed_at", As: output.Time}, {Name: "by", Path: "changed_by"},
+			}}, "List the earlier values of a setting", "signalbox admin settings versions installation.announcement")),
 		t.keys(), t.maintenance(),
 	)
 }
@@ -135,7 +140,7 @@ func (t *tool) resetPassword() *cobra.Command {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/reset-password", map[string]any{}, &raw); err != nil {
+			if err := c.Post(cmd.Context(), k.at(id, "reset-password"), map[string]any{}, &raw); err != nil {
 				return err
 			}
 			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
@@ -206,7 +211,7 @@ func (t *tool) setQuota() *cobra.Command {
 			}
 			var raw json.RawMessage
 			path := "/api/quota/" + url.PathEscape(of) + "/" + url.PathEscape(args[0])
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"gpu_limit": gpus}, &raw); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodPut, path, map[string]any{"gpu_limit": gpus}, &raw); err != nil {
 				return err
 			}
 			return t.print(quotaColumns(), raw)
@@ -233,43 +238,64 @@ func (t *tool) quota() *cobra.Command {
 func (t *tool) setSetting() *cobra.Command {
 	k := settingKind()
 	cmd := &cobra.Command{
-		Use: "set KEY VALUE", Short: "Change a setting; the value is JSON, or else a text", Args: arguments(2, 2), //nolint:mnd // the key and the value
-		Example: "signalbox admin settings set announcement 'Maintenance on Friday'", ValidArgsFunction: t.complete(k),
+		Use: "set KEY [VALUE]", Short: "Change a setting; the value is JSON, or else a text", Args: arguments(1, 2),
+		Long: `Change a setting. The value is JSON, or else a text. A secret must not be an argument, which other users of the machine can see: without a
+value, it is read from standard input, or from the terminal without being shown.`,
+		Example:           "signalbox admin settings set installation.announcement 'Maintenance on Friday'\nsignalbox admin settings set agent.api_key < token.txt",
+		ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := t.Client()
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(args[0])
+			path := k.at(args[0])
 			var now struct {
-				Version int64 `json:"version"`
+				Version int64  `json:"version"`
+				Type    string `json:"type"`
 			}
 			if err := c.Get(cmd.Context(), path, nil, &now); err != nil {
 				return err
 			}
-			var value any = args[1]
-			if json.Valid([]byte(args[1])) {
-				value = json.RawMessage(args[1])
-			}
-			var raw json.RawMessage
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"value": value, "version": now.Version}, &raw); err != nil {
+			value, err := t.settingValue(cmd.Context(), args, strings.EqualFold(now.Type, "secret"))
+			if err != nil {
 				return err
 			}
-			return t.print(k.columns, raw)
+			return t.send(cmd, c, http.MethodPut, path, map[string]any{"value": value, "version": now.Version}, t.showObject(k.columns))
 		},
 	}
 	return cmd
 }
 
+// settingValue returns the value of a setting: the argument, or without one what is read. A secret is always a text.
+func (t *tool) settingValue(ctx context.Context, args []string, secret bool) (any, error) {
+	if len(args) > 1 && secret {
+		return nil, session.Usage("%s is a secret, and arguments can be seen by others; leave the value out and type it, or pass it on standard input", args[0])
+	}
+	text := ""
+	if len(args) > 1 {
+		text = args[1]
+	} else {
+		var err error
+		if text, err = t.readSecret(ctx, "value: "); err != nil {
+			return nil, err
+		}
+	}
+	if !secret && json.Valid([]byte(text)) {
+		return json.RawMessage(text), nil
+	}
+	return text, nil
+}
+
 func (t *tool) maintenance() *cobra.Command {
 	var message string
 	var duration time.Duration
+	var yes bool
 	columns := []output.Column{
 		{Name: "mode"}, {Name: "message"}, {Name: "until", As: output.Time}, {Name: "changed", Path: "changed_at", As: output.Time}, {Name: "by", Path: "changed_by"},
 	}
 	cmd := &cobra.Command{
 		Use: "maintenance [on|off]", Short: "Show, begin or end the maintenance of the installation", Args: arguments(0, 1),
-		Example: "signalbox admin maintenance\nsignalbox admin maintenance on --message 'new disks' --for 1h\nsignalbox admin maintenance off",
+		Example: "signalbox admin maintenance\nsignalbox admin maintenance on --message 'new disks' --for 1h -y\nsignalbox admin maintenance off",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := t.Client()
 			if err != nil {
@@ -283,6 +309,11 @@ func (t *tool) maintenance() *cobra.Command {
 			if !ok {
 				return session.Usage("%q must be on or off", args[0])
 			}
+			if args[0] == "on" {
+				if err := t.Confirm(cmd.Context(), yes, "Begin the maintenance? All other requests get 503."); err != nil {
+					return err
+				}
+			}
 			body := map[string]any{"mode": mode}
 			if message != "" {
 				body["message"] = message
@@ -290,14 +321,11 @@ func (t *tool) maintenance() *cobra.Command {
 			if duration > 0 {
 				body["until"] = t.Clock.Now().Add(duration).Format(time.RFC3339)
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), path, body, &raw); err != nil {
-				return err
-			}
-			return t.print(columns, raw)
+			return t.send(cmd, c, http.MethodPost, path, body, t.showObject(columns))
 		},
 	}
 	cmd.Flags().StringVar(&message, "message", "", "what people read meanwhile")
+	addYes(cmd, &yes)
 	cmd.Flags().DurationVar(&duration, "for", 0, "how long it probably takes, such as 1h")
 	return cmd
 }

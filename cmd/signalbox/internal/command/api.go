@@ -51,6 +51,9 @@ signalbox api POST /api/jobs --file job.json`,
 			if err != nil {
 				return err
 			}
+			if method == http.MethodGet && body == nil && streamed(path) {
+				return c.Stream(cmd.Context(), path, nil, t.Out)
+			}
 			resp, err := c.Call(cmd.Context(), method, path, body)
 			if err != nil {
 				return err
@@ -62,6 +65,17 @@ signalbox api POST /api/jobs --file job.json`,
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the body as JSON; - reads standard input")
 	cmd.Flags().StringArrayVar(&fields, "field", nil, "member of the body: name=text or name:=JSON")
 	return cmd
+}
+
+// streamed reports whether the response of a route has no end or no bound: a stream of events, a log, an export.
+func streamed(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	for _, end := range []string{"/stream", "/logs/download", "/metrics/export"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // body returns the body of a request, or nil.
@@ -79,7 +93,7 @@ func (t *tool) body(file string, fields []string) (any, error) {
 		}
 		return json.RawMessage(raw), nil
 	case len(fields) == 0:
-		return nil, nil //nolint:nilnil // a request without a body
+		return nil, nil
 	}
 	members := map[string]any{}
 	for _, f := range fields {

@@ -39,11 +39,7 @@ func (t *tool) listArtifacts() *cobra.Command {
 		Use: "ls JOB|RUN", Aliases: []string{"list"}, Short: "List the artifacts of a job or run", Example: "signalbox artifacts ls my-job -o wide",
 		Args: arguments(1, 1), ValidArgsFunction: t.complete(jobKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -67,11 +63,7 @@ signalbox artifacts pull my-job --kind checkpoint
 signalbox artifacts pull my-job art_01kab3c4d5e6f7g8h9j0kmnpqr`,
 		Args: arguments(1, maxNames), ValidArgsFunction: t.complete(jobKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}

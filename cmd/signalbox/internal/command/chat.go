@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ func (t *tool) chat() *cobra.Command {
 	var o chatOptions
 	k := deploymentKind()
 	cmd := &cobra.Command{
-		Use: "chat DEPLOYMENT [MESSAGE]", GroupID: groupModels, Short: "Talk to a deployment", Args: arguments(1, 2), //nolint:mnd // and a message
+		Use: "chat DEPLOYMENT [MESSAGE]", GroupID: groupModels, Short: "Talk to a deployment", Args: arguments(1, 2),
 		Long: `Talk to a deployment. With a message, its response is printed; without one, each line that you type is a message, until Ctrl-D.
 
 The deployment counts these calls under a token that is made for this conversation and revoked at its end.`,
@@ -80,7 +81,7 @@ func (t *tool) withToken(ctx context.Context, c *client.Client, deployment strin
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 		defer cancel()
-		if failed := c.Do(ending, "DELETE", path+"/"+url.PathEscape(made.ID), nil, nil); failed != nil {
+		if failed := c.Do(ending, http.MethodDelete, path+"/"+url.PathEscape(made.ID), nil, nil); failed != nil {
 			t.Say("the token %s of this conversation was not revoked (%s); run: signalbox deployments tokens revoke %s %s", made.ID, failed, deployment, made.ID)
 			err = errors.Join(err, failed)
 		}
@@ -133,7 +134,7 @@ func (v *dialogue) send(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	asText := p.Format.IsTable() && p.Filter == nil
+	asText := p.ForPeople()
 	var response strings.Builder
 	err = v.c.Converse(ctx, v.deployment, in, func(part string) error {
 		response.WriteString(part)

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -72,7 +73,7 @@ func (t *tool) fleets() *cobra.Command {
 		t.update(k, "Change a fleet, or let it drain (admins)", "signalbox fleets update lab --state draining",
 			field{flag: "name", usage: "new name"}, field{flag: "state", usage: "active, draining or disabled"},
 			field{flag: "pools", usage: "all pools, with commas between them", list: true}),
-		t.joinToken(),
+		t.joinToken(), t.revokeJoinToken(),
 		t.part(k, "tokens", "join-tokens", kind{one: "token", many: "tokens", columns: []output.Column{
 			{Name: "id"},
 			{Name: "usable"},
@@ -119,7 +120,7 @@ func (t *tool) joinToken() *cobra.Command {
 				body["ttl_s"] = ttl
 			}
 			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/join-tokens", body, &raw); err != nil {
+			if err := c.Post(cmd.Context(), k.at(id, "join-tokens"), body, &raw); err != nil {
 				return err
 			}
 			var made struct{ Command string }
@@ -134,8 +135,35 @@ func (t *tool) joinToken() *cobra.Command {
 	return cmd
 }
 
+func (t *tool) revokeJoinToken() *cobra.Command {
+	k := fleetKind()
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "revoke-token FLEET TOKEN", Short: "End a join token at once, by its id (admins)", Args: arguments(2, 2),
+		Example: "signalbox fleets revoke-token lab jtk_01kab3c4d5e6f7g8h9j0kmnpqr -y", ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			if err := t.Confirm(cmd.Context(), yes, "Revoke the join token %s? No machine can join with it any more.", args[1]); err != nil {
+				return err
+			}
+			if err := c.Do(cmd.Context(), http.MethodDelete, k.at(id, "join-tokens", args[1]), nil, nil); err != nil {
+				return err
+			}
+			t.Say("revoked the join token %s", args[1])
+			return nil
+		},
+	}
+	addYes(cmd, &yes)
+	return cmd
+}
+
 func (t *tool) cluster() *cobra.Command {
 	k := nodeKind()
+	removeNode := t.remove(k, "Remove a node that is gone (admins)", "signalbox cluster rm-node gpu-01 -y")
+	removeNode.Use, removeNode.Aliases = "rm-node NODE...", nil
 	nodes := t.list(k, "List nodes", "signalbox cluster nodes -o wide")
 	nodes.Use, nodes.Aliases = "nodes", nil
 	node := t.get(k, "Show a node", "signalbox cluster node gpu-01")
@@ -144,7 +172,7 @@ func (t *tool) cluster() *cobra.Command {
 		filter{flag: "pool", param: "pool", usage: "only jobs that wait for this pool"})
 	queue.Use, queue.Aliases = "queue", nil
 	return noun("cluster", groupCluster, "Nodes, pools and the queue", "signalbox cluster pools\nsignalbox cluster queue", nil,
-		t.top(), t.pools(), nodes, node, queue, t.drain(), t.cordon(), t.pool(),
+		t.top(), t.pools(), nodes, node, queue, t.drain(), t.cordon(), t.pool(), removeNode,
 		t.act(k, "uncordon", "Let a node accept work again (admins)", "signalbox cluster uncordon gpu-01"),
 	)
 }
@@ -209,11 +237,7 @@ func (t *tool) drain() *cobra.Command {
 			if reason != "" {
 				body["reason"] = reason
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/drain", body, &raw); err != nil {
-				return err
-			}
-			return t.changed(k, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "drain"), body, t.showChange(k))
 		},
 	}
 	f := cmd.Flags()
@@ -239,11 +263,7 @@ func (t *tool) cordon() *cobra.Command {
 			if reason != "" {
 				body["reason"] = reason
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/cordon", body, &raw); err != nil {
-				return err
-			}
-			return t.changed(k, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "cordon"), body, t.showChange(k))
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the people who look at the node")

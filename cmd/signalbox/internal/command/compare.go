@@ -35,7 +35,7 @@ type comparison struct {
 func (t *tool) compare() *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
-		Use: "compare JOB|RUN...", Short: "Show what differs between runs: hyperparameters and metrics", Args: arguments(2, maxCompared), //nolint:mnd // two
+		Use: "compare JOB|RUN...", Short: "Show what differs between runs: hyperparameters and metrics", Args: arguments(2, maxCompared),
 		Example:           "signalbox runs compare run-a run-b\nsignalbox runs compare run-a run-b run-c --key val/exact_match",
 		ValidArgsFunction: t.complete(runKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +74,7 @@ func (t *tool) printComparison(raw json.RawMessage, called, ids []string) error 
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(nil, raw)
 	}
 	var found comparison

@@ -42,7 +42,7 @@ func (t *tool) listContexts() error {
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+	if len(rows) == 0 && p.ForPeople() {
 		t.Say("no contexts; signalbox login makes one")
 		return nil
 	}

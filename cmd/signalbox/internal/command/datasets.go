@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ func (t *tool) datasetVersion(cmd *cobra.Command, called string) (*client.Client
 	if err != nil {
 		return nil, "", err
 	}
-	path := k.path + "/" + url.PathEscape(id)
+	path := k.at(id)
 	if version == "" {
 		var d struct {
 			Latest *string `json:"latest_version"`
@@ -82,28 +83,7 @@ func (t *tool) datasetVersion(cmd *cobra.Command, called string) (*client.Client
 }
 
 func (t *tool) pullDataset() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use: "pull DATASET[@VERSION]", Short: "Download the files of a dataset version",
-		Long:    "Download the files of a version of a dataset, or of its newest one, into a folder. Run the command again to continue it.",
-		Example: "signalbox datasets pull sums --dir data\nsignalbox datasets pull sums@v1", Args: arguments(1, 1), ValidArgsFunction: t.complete(datasetKind()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, path, err := t.datasetVersion(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			files, err := t.signedFiles(cmd, c, path+"/download")
-			if err != nil {
-				return err
-			}
-			if dir == "" {
-				dir = strings.ReplaceAll(args[0], "/", "-")
-			}
-			return t.pull(cmd.Context(), dir, files)
-		},
-	}
-	cmd.Flags().StringVarP(&dir, "dir", "d", "", "folder for the files; the name of the dataset by default")
-	return cmd
+	return t.pullVersion(datasetKind(), "DATASET[@VERSION]", "signalbox datasets pull sums --dir data\nsignalbox datasets pull sums@v1", t.datasetVersion)
 }
 
 // signedFiles returns the files of a list of signed addresses.
@@ -172,7 +152,7 @@ func (t *tool) removeVersion() *cobra.Command {
 			if err := t.Confirm(cmd.Context(), yes, "Delete %s?", args[0]); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", path, nil, nil); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodDelete, path, nil, nil); err != nil {
 				return err
 			}
 			t.Say("deleted %s", args[0])

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -56,7 +57,10 @@ func (t *tool) deployments() *cobra.Command {
 		t.get(k, "Show a deployment", "signalbox deployments get my-bot"),
 		t.update(k, "Change the description of a deployment", "signalbox deployments update my-bot --description 'adds numbers'",
 			field{flag: "description", usage: "what it is for"}),
-		t.createDeployment(), t.revise(), t.promote(), t.rollback(), t.suspend(),
+		t.createDeployment(), t.revise(),
+		t.revisionAct("start", "Start the engine of a revision again", revisionKind().columns),
+		t.revisionAct("stop", "Stop the engine of a revision that is not promoted", revisionKind().columns),
+		t.revisionAct("promote", "Send all calls to a revision that is ready", k.columns), t.rollback(), t.suspend(),
 		t.act(k, "resume", "Serve calls again after a suspension", "signalbox deployments resume my-bot"),
 		t.part(k, "revisions", "revisions", revisionKind(), "List the revisions of a deployment", "signalbox deployments revisions my-bot"),
 		t.events(k, "signalbox deployments events my-bot"),
@@ -232,28 +236,16 @@ func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment cand
 	return t.print(deploymentKind().columns, raw)
 }
 
-func (t *tool) promote() *cobra.Command {
+// revisionAct returns a command that changes a revision, and shows the columns of the response.
+func (t *tool) revisionAct(verb, short string, columns []output.Column) *cobra.Command {
 	k := deploymentKind()
-	cmd := &cobra.Command{
-		Use: "promote DEPLOYMENT REVISION", Short: "Send all calls to a revision that is ready", Example: "signalbox deployments promote my-bot 2",
-		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the deployment and the revision
+	return &cobra.Command{
+		Use: verb + " DEPLOYMENT REVISION", Short: short, Example: "signalbox deployments " + verb + " my-bot 1", Args: arguments(2, 2),
+		ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			number, err := strconv.Atoi(args[1])
-			if err != nil || number < 1 {
-				return session.Usage("%q is not the number of a revision; signalbox deployments revisions lists them", args[1])
-			}
-			c, id, err := t.object(cmd, k, args[0])
-			if err != nil {
-				return err
-			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/revisions/"+strconv.Itoa(number)+"/promote", nil, &raw); err != nil {
-				return err
-			}
-			return t.print(k.columns, raw)
+			return t.postPart(cmd, k, args, "revisions", verb, columns)
 		},
 	}
-	return cmd
 }
 
 func (t *tool) rollback() *cobra.Command {
@@ -272,11 +264,7 @@ func (t *tool) rollback() *cobra.Command {
 			if to > 0 {
 				body["to_revision"] = to
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/rollback", body, &raw); err != nil {
-				return err
-			}
-			return t.print(k.columns, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "rollback"), body, t.showObject(k.columns))
 		},
 	}
 	cmd.Flags().IntVar(&to, "to", 0, "number of the revision; the one promoted before by default")
@@ -303,11 +291,7 @@ func (t *tool) suspend() *cobra.Command {
 			if mode != "" {
 				body["mode"] = mode
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/suspend", body, &raw); err != nil {
-				return err
-			}
-			return t.changed(k, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "suspend"), body, t.showChange(k))
 		},
 	}
 	cmd.Flags().StringVar(&mode, "mode", "", "drain lets running calls end, cut ends them")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,9 +102,9 @@ func (d *doctor) server(ctx context.Context) bool {
 		d.add("versions", "failed", "%s is not a Signalbox installation: its version is not JSON", d.chosen.Server)
 		return false
 	}
-	d.add("versions", "ok", "this program %s, server %s", d.t.Version, v.Server)
+	d.versions(v.Server)
 	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		skew := began.Add(took / 2).Sub(at).Round(time.Second) //nolint:mnd // the middle of the request
+		skew := began.Add(took / 2).Sub(at).Round(time.Second)
 		if skew.Abs() > maxSkew {
 			d.add("clock", "failed", "this machine is %s off from the server; synchronise its clock", skew)
 		} else {
@@ -111,6 +112,16 @@ func (d *doctor) server(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// versions compares the versions, if both are releases.
+func (d *doctor) versions(server string) {
+	release := func(version string) bool { return strings.HasPrefix(version, "v") }
+	if d.t.Version != server && release(d.t.Version) && release(server) {
+		d.add("versions", "warning", "this program is %s and the server %s; install the program of the server's version", d.t.Version, server)
+		return
+	}
+	d.add("versions", "ok", "this program %s, server %s", d.t.Version, server)
 }
 
 // login checks that the login is accepted and for how long.
@@ -167,7 +178,7 @@ func (d *doctor) upload(ctx context.Context) {
 }
 
 // probe returns the bytes that an upload is checked with: an empty tar archive.
-func probe() []byte { return make([]byte, 1024) } //nolint:mnd // two empty blocks end a tar archive
+func probe() []byte { return make([]byte, 1024) }
 
 // firstEvent is how long the first event of a stream may take. A proxy that collects responses holds it back for ever.
 const firstEvent = 10 * time.Second

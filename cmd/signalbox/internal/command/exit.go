@@ -107,7 +107,7 @@ func (t *tool) report(ctx context.Context, err error) int {
 	}
 	problem := described(err, code)
 	if t.Output == string(output.JSON) || t.Output == string(output.Lines) {
-		raw, _ := json.Marshal(map[string]any{"error": problem}) //nolint:errchkjson // texts and numbers only
+		raw, _ := json.Marshal(map[string]any{"error": problem})
 		fmt.Fprintln(t.Err, string(raw))
 		return code
 	}

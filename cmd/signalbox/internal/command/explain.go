@@ -80,7 +80,7 @@ func (t *tool) printExplanation(e apidoc.Explanation) error {
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(nil, raw)
 	}
 	width := defaultWidth

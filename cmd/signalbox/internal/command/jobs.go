@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -36,7 +37,7 @@ func (t *tool) jobs() *cobra.Command {
 		t.events(k, "signalbox jobs events my-job"),
 		t.attempts(),
 		t.submit(),
-		t.wait(),
+		t.logs("signalbox jobs logs"), t.wait(),
 		t.stop(),
 		t.act(k, "pause", "Pause a running job after its next checkpoint", "signalbox jobs pause my-job"),
 		t.act(k, "resume", "Continue a paused job", "signalbox jobs resume my-job"),
@@ -50,7 +51,7 @@ func (t *tool) jobs() *cobra.Command {
 	)
 }
 
-// ps is `jobs ls` of the jobs that have not ended.
+// ps is a shorter name of `jobs ls`.
 func (t *tool) ps() *cobra.Command {
 	cmd := t.list(jobKind(), "List jobs, newest first (jobs ls)", "signalbox ps\nsignalbox ps --state running", jobFilters()...)
 	cmd.Use, cmd.Aliases, cmd.GroupID = "ps", nil, groupWork
@@ -80,7 +81,7 @@ func (t *tool) part(k kind, verb, path string, rows kind, short, example string)
 			if err != nil {
 				return err
 			}
-			return t.printList(cmd, c, rows, k.path+"/"+url.PathEscape(id)+"/"+path, nil, limit)
+			return t.printList(cmd, c, rows, k.at(id, path), nil, limit)
 		},
 	}
 	addLimit(cmd, &limit)
@@ -116,11 +117,7 @@ func (t *tool) act(k kind, verb, short, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/"+verb, map[string]any{}, &raw); err != nil {
-				return err
-			}
-			return t.changed(k, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, verb), map[string]any{}, t.showChange(k))
 		},
 	}
 }
@@ -131,7 +128,7 @@ func (t *tool) changed(k kind, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(k.all(), raw)
 	}
 	found, ok := k.candidate(raw)
@@ -161,7 +158,7 @@ func (t *tool) stop() *cobra.Command {
 				return err
 			}
 			for _, id := range ids {
-				path := k.path + "/" + url.PathEscape(id) + "/stop"
+				path := k.at(id, "stop")
 				if force {
 					path += "?force=true"
 				}
@@ -212,11 +209,7 @@ func (t *tool) clone() *cobra.Command {
 					return err
 				}
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/clone", body, &raw); err != nil {
-				return err
-			}
-			return t.print(k.columns, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "clone"), body, t.showObject(k.columns))
 		},
 	}
 	f := cmd.Flags()
@@ -260,7 +253,7 @@ func (t *tool) remove(k kind, short, example string) *cobra.Command {
 				return err
 			}
 			for i, id := range ids {
-				if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id), nil, nil); err != nil {
+				if err := c.Do(cmd.Context(), http.MethodDelete, k.at(id), nil, nil); err != nil {
 					return err
 				}
 				t.Say("deleted the %s %s", k.one, args[i])

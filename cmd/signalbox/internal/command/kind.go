@@ -22,6 +22,8 @@ type kind struct {
 	search string
 	// query is what the list needs to show all objects.
 	query url.Values
+	// names is what a search for a name adds, to find objects that the list does not show.
+	names url.Values
 	// inProject states that the list selects those of a project by the parameter project.
 	inProject bool
 	// stream states that the list has a stream of its changes.
@@ -65,7 +67,7 @@ func jobKind() kind {
 func runKind() kind {
 	return kind{
 		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true, stream: true,
-		query: url.Values{"state": {"all"}, "archived": {"all"}},
+		query: url.Values{"state": {"all"}}, names: url.Values{"archived": {"all"}},
 		columns: []output.Column{
 			{Name: "id"},
 			{Name: "name"},
@@ -110,3 +112,12 @@ func (k kind) named(n int) string {
 
 // upper is how a usage line calls an object of the kind.
 func upper(k kind) string { return strings.ToUpper(k.one) }
+
+// at returns the path of an object, or of what is below it.
+func (k kind) at(id string, below ...string) string {
+	parts := append(make([]string, 0, 2+len(below)), k.path, url.PathEscape(id))
+	for _, part := range below {
+		parts = append(parts, url.PathEscape(part))
+	}
+	return strings.Join(parts, "/")
+}

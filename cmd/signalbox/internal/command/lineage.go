@@ -57,7 +57,7 @@ func (t *tool) printLineage(cmd *cobra.Command, c *client.Client, path, directio
 	if err := c.Get(cmd.Context(), path, query, &raw); err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(nil, raw)
 	}
 	var g lineageGraph

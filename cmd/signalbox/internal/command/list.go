@@ -204,7 +204,7 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if limit == 0 {
 		limit = everything
 	}
-	if p.Format == output.Lines && p.Filter == nil {
+	if p.Format == output.Lines && (p.Filter == nil || p.FilterRows) {
 		printed := 0
 		total, more, err := c.Each(cmd.Context(), path, query, limit, func(row json.RawMessage) error {
 			printed++
@@ -219,7 +219,7 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err != nil {
 		return err
 	}
-	if len(list.Rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+	if len(list.Rows) == 0 && p.ForPeople() {
 		t.sayNone(k, query)
 		return nil
 	}
@@ -247,7 +247,7 @@ func (t *tool) sayNone(k kind, query url.Values) {
 
 // rows prints rows. Instead of a table without any, it states so on standard error.
 func (t *tool) rows(p *output.Printer, many string, columns []output.Column, rows []json.RawMessage) error {
-	if len(rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+	if len(rows) == 0 && p.ForPeople() {
 		t.Say("no %s", many)
 		return nil
 	}
@@ -279,7 +279,7 @@ func (t *tool) get(k kind, short, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printObject(cmd, c, k.all(), k.path+"/"+url.PathEscape(id))
+			return t.printObject(cmd, c, k.all(), k.at(id))
 		},
 	}
 }

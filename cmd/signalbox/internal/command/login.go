@@ -194,7 +194,7 @@ func without(getenv func(string) string, name string) func(string) string {
 // getToken gets a token from standard input, or by the approval of a person.
 func (t *tool) getToken(ctx context.Context, c *client.Client, o loginOptions) (credential.Credential, error) {
 	if o.withToken {
-		return t.readToken()
+		return t.readToken(ctx)
 	}
 	req, err := devicelogin.Start(ctx, c)
 	if err != nil {
@@ -221,13 +221,10 @@ func (t *tool) getToken(ctx context.Context, c *client.Client, o loginOptions) (
 }
 
 // readToken reads a token from standard input.
-func (t *tool) readToken() (credential.Credential, error) {
-	if t.InTerminal {
-		t.Say("paste the token and end with Enter and Ctrl-D")
-	}
-	raw, err := io.ReadAll(io.LimitReader(t.In, maxToken+1))
+func (t *tool) readToken(ctx context.Context) (credential.Credential, error) {
+	raw, err := t.tokenText(ctx)
 	if err != nil {
-		return credential.Credential{}, fmt.Errorf("read the token: %w", err)
+		return credential.Credential{}, err
 	}
 	if len(raw) > maxToken {
 		return credential.Credential{}, session.Usage("standard input has more than %d bytes; a token is shorter", maxToken)
@@ -237,6 +234,19 @@ func (t *tool) readToken() (credential.Credential, error) {
 		return credential.Credential{}, session.Usage("read the token from standard input: %s", err)
 	}
 	return credential.Credential{Token: token, ExpiresAt: credential.Expiry(token)}, nil
+}
+
+// tokenText returns what is typed at a terminal, without showing it, or the whole standard input.
+func (t *tool) tokenText(ctx context.Context) ([]byte, error) {
+	if t.InTerminal && t.ReadHidden != nil {
+		text, err := t.readSecret(ctx, "token: ")
+		return []byte(text), err
+	}
+	raw, err := io.ReadAll(io.LimitReader(t.In, maxToken+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	return raw, nil
 }
 
 // account is a response of GET /api/auth/me.

@@ -33,11 +33,16 @@ type logReader struct {
 	lines  *logview.Writer
 	values *output.Printer // nil if lines are printed as text
 	last   int64           // number of the last line that was printed or searched
+	array  bool            // lines are collected and printed as one array
+	rows   []json.RawMessage
 }
 
 func (t *tool) runLogs(cmd *cobra.Command, called string, o logOptions) error {
 	if o.tail > maxTail {
 		return session.Usage("--tail prints at most %d lines; without it, the whole log is printed", maxTail)
+	}
+	if err := o.check(cmd); err != nil {
+		return err
 	}
 	query, err := o.query(t.now())
 	if err != nil {
@@ -48,18 +53,25 @@ func (t *tool) runLogs(cmd *cobra.Command, called string, o logOptions) error {
 		return err
 	}
 	ctx := cmd.Context()
-	if !o.filtered() {
-		if err := r.first(ctx); err != nil || !o.follow {
-			return err
-		}
-		return r.follow(ctx)
+	r.array = !o.follow && r.values != nil && (r.values.Format == output.JSON || r.values.Format == output.YAML)
+	first, follow := r.first, r.follow
+	if o.filtered() {
+		r.query = query
+		first, follow = r.searchFirst, r.followSearch
 	}
-	r.query = query
-	if err := r.searchFirst(ctx); err != nil || !o.follow {
+	if err := first(ctx); err != nil {
 		return err
 	}
-	return r.followSearch(ctx)
+	switch {
+	case r.array:
+		return r.values.Rows(lineColumns(), r.rows)
+	case o.follow:
+		return follow(ctx)
+	}
+	return nil
 }
+
+func lineColumns() []output.Column { return []output.Column{{Name: "text"}} }
 
 func (t *tool) newLogReader(ctx context.Context, called string, o logOptions) (*logReader, error) {
 	c, err := t.Client()
@@ -74,8 +86,8 @@ func (t *tool) newLogReader(ctx context.Context, called string, o logOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	r := &logReader{t: t, c: c, path: runKind().path + "/" + url.PathEscape(id) + "/logs", tail: o.tail}
-	if !p.Format.IsTable() || p.Filter != nil {
+	r := &logReader{t: t, c: c, path: runKind().at(id, "logs"), tail: o.tail}
+	if !p.ForPeople() {
 		r.values = p
 	}
 	r.lines = &logview.Writer{Out: t.Out, Labels: o.labels, Terminal: t.OutTerminal, Color: p.Color, Width: t.Width, Zone: t.Zone}
@@ -107,8 +119,14 @@ func (r *logReader) line(raw json.RawMessage) error {
 	if l.Seq > 0 {
 		r.last = max(r.last, l.Seq)
 	}
-	if r.values != nil {
-		return r.values.Row([]output.Column{{Name: "text"}}, raw)
+	switch {
+	case r.array && len(r.rows) == maxTail:
+		return session.Usage("the log has more than %d lines; use -o jsonl, or --tail", maxTail)
+	case r.array:
+		r.rows = append(r.rows, raw)
+		return nil
+	case r.values != nil:
+		return r.values.Row(lineColumns(), raw)
 	}
 	return r.lines.Line(l)
 }

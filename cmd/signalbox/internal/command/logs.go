@@ -3,6 +3,7 @@ package command
 import (
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,13 +22,13 @@ type logOptions struct {
 }
 
 func (t *tool) logsAlias() *cobra.Command {
-	cmd := t.logs()
+	cmd := t.logs("signalbox logs")
 	cmd.GroupID = groupWork
 	return cmd
 }
 
-// logs returns the command that prints the log of a job or run.
-func (t *tool) logs() *cobra.Command {
+// logs returns the command that prints the log of a job or run. Its examples call it by the given name.
+func (t *tool) logs(name string) *cobra.Command {
 	var o logOptions
 	cmd := &cobra.Command{
 		Use: "logs JOB|RUN", Short: "Print the log of a job or run, and follow it",
@@ -35,9 +36,11 @@ func (t *tool) logs() *cobra.Command {
 
 Without filters, it is the whole log, or its last lines with --tail. With --follow, new lines are printed until the run has ended; a restart of
 the server neither loses nor repeats a line. --grep takes a regular expression in the RE2 syntax.`,
-		Example: `signalbox logs my-job --tail 20
-signalbox logs my-job --follow --grep 'loss|error'
-signalbox logs my-job --since 10m --rank 0 --level warning`,
+		Example: strings.Join([]string{
+			name + " my-job --tail 20",
+			name + " my-job --follow --grep 'loss|error'",
+			name + " my-job --since 10m --rank 0 --level warning",
+		}, "\n"),
 		Args: arguments(1, 1), ValidArgsFunction: t.complete(jobKind()),
 		RunE: func(cmd *cobra.Command, args []string) error { return t.runLogs(cmd, args[0], o) },
 	}
@@ -60,6 +63,19 @@ signalbox logs my-job --since 10m --rank 0 --level warning`,
 // filtered reports whether the options select lines.
 func (o logOptions) filtered() bool {
 	return o.grep != "" || o.level != "" || o.node != "" || o.since != "" || o.until != "" || o.rank >= 0 || o.attempt >= 0
+}
+
+// check refuses flags that would have no effect, and negative numbers.
+func (o logOptions) check(cmd *cobra.Command) error {
+	for _, flag := range []string{"tail", "rank", "attempt"} {
+		if n, err := cmd.Flags().GetInt(flag); err == nil && n < 0 && cmd.Flags().Changed(flag) {
+			return session.Usage("--%s must not be negative", flag)
+		}
+	}
+	if o.grep == "" && (o.ignoreCase || o.around > 0) {
+		return session.Usage("--ignore-case and --around need --grep")
+	}
+	return nil
 }
 
 // query returns the parameters of a search.

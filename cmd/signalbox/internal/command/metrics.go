@@ -84,11 +84,7 @@ func metricKind() kind {
 }
 
 func (t *tool) runMetrics(cmd *cobra.Command, called string, o metricOptions) error {
-	c, err := t.Client()
-	if err != nil {
-		return err
-	}
-	id, err := t.source(cmd.Context(), c, called)
+	c, id, err := t.sourceOf(cmd, called)
 	if err != nil {
 		return err
 	}
@@ -170,7 +166,7 @@ func (t *tool) plotMetrics(cmd *cobra.Command, c *client.Client, path string, qu
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Rows(nil, list.Rows)
 	}
 	if len(list.Rows) == 0 && len(o.keys) > 0 {
@@ -256,7 +252,7 @@ func seconds(ts string) float64 {
 	if err != nil {
 		return math.NaN()
 	}
-	return float64(at.UnixMicro()) / 1e6 //nolint:mnd // microseconds
+	return float64(at.UnixMicro()) / 1e6
 }
 
 func (t *tool) followMetrics(cmd *cobra.Command, c *client.Client, path string, o metricOptions) error {

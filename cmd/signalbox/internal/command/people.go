@@ -2,7 +2,7 @@ package command
 
 import (
 	"encoding/json"
-	"net/url"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +60,8 @@ func (t *tool) teams() *cobra.Command {
 	return noun("teams", groupPeople, "Teams and their members", "signalbox teams ls\nsignalbox teams add-member nlp ada", []string{"team"},
 		t.list(k, "List teams", "signalbox teams ls"),
 		t.get(k, "Show a team", "signalbox teams get nlp"),
-		t.createTeam(), t.teamMembers(),
+		t.createTeam(), t.update(k, "Change the name of a team", "signalbox teams update nlp --name Language", field{flag: "name", usage: "name for people"}),
+		t.teamMembers(),
 		t.addMember(k, "member or lead", "signalbox teams add-member nlp ada --role lead"),
 		t.removeMember(k, "signalbox teams rm-member nlp ada -y"),
 		t.remove(k, "Delete a team", "signalbox teams rm nlp"),
@@ -73,11 +74,7 @@ func (t *tool) create(cmd *cobra.Command, k kind, body map[string]any) error {
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	if err := c.Post(cmd.Context(), k.path, body, &raw); err != nil {
-		return err
-	}
-	return t.print(k.columns, raw)
+	return t.send(cmd, c, http.MethodPost, k.path, body, t.showObject(k.columns))
 }
 
 func (t *tool) createProject() *cobra.Command {
@@ -166,7 +163,7 @@ func (t *tool) teamMembers() *cobra.Command {
 			var team struct {
 				Members []json.RawMessage `json:"members"`
 			}
-			if err := c.Get(cmd.Context(), k.path+"/"+url.PathEscape(id), nil, &team); err != nil {
+			if err := c.Get(cmd.Context(), k.at(id), nil, &team); err != nil {
 				return err
 			}
 			p, err := t.Printer()
@@ -182,14 +179,14 @@ func (t *tool) addMember(k kind, roles, example string) *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use: "add-member " + upper(k) + " USER", Short: "Add a member to a " + k.one + ", or change the role", Example: example,
-		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the object and the user
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(id) + "/members/" + url.PathEscape(args[1])
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"role": role}, nil); err != nil {
+			path := k.at(id, "members", args[1])
+			if err := c.Do(cmd.Context(), http.MethodPut, path, map[string]any{"role": role}, nil); err != nil {
 				return err
 			}
 			t.Say("%s is %s of the %s %s", args[1], role, k.one, args[0])
@@ -208,7 +205,7 @@ func (t *tool) removeMember(k kind, example string) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "rm-member " + upper(k) + " USER", Short: "Remove a member from a " + k.one, Example: example,
-		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the object and the user
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {
@@ -217,7 +214,7 @@ func (t *tool) removeMember(k kind, example string) *cobra.Command {
 			if err := t.Confirm(cmd.Context(), yes, "Remove %s from the %s %s?", args[1], k.one, args[0]); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id)+"/members/"+url.PathEscape(args[1]), nil, nil); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodDelete, k.at(id, "members", args[1]), nil, nil); err != nil {
 				return err
 			}
 			t.Say("removed %s from the %s %s", args[1], k.one, args[0])

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,11 +58,11 @@ on a line each. The change ends all your sessions, also this login.`,
 			if err != nil {
 				return err
 			}
-			present, err := t.readSecret("present password: ")
+			present, err := t.readSecret(cmd.Context(), "present password: ")
 			if err != nil {
 				return err
 			}
-			fresh, err := t.readSecret("new password: ")
+			fresh, err := t.readSecret(cmd.Context(), "new password: ")
 			if err != nil {
 				return err
 			}
@@ -79,13 +80,13 @@ on a line each. The change ends all your sessions, also this login.`,
 const maxSecret = 4096
 
 // readSecret reads a line without showing it on a terminal.
-func (t *tool) readSecret(prompt string) (string, error) {
+func (t *tool) readSecret(ctx context.Context, prompt string) (string, error) {
 	if t.InTerminal && t.NoInput {
-		return "", session.Usage("the password must come from standard input, because of --no-input")
+		return "", session.Usage("it must come from standard input, because of --no-input")
 	}
 	if t.InTerminal && t.ReadHidden != nil {
 		fmt.Fprint(t.Err, prompt)
-		text, err := t.ReadHidden()
+		text, err := t.ReadHidden(ctx)
 		fmt.Fprintln(t.Err)
 		return strings.TrimRight(string(text), "\r\n"), err
 	}
@@ -106,7 +107,7 @@ func (t *tool) readLine() (string, error) {
 			break
 		}
 		if err != nil {
-			return "", session.Usage("standard input must contain the passwords, on a line each")
+			return "", session.Usage("standard input ends too early; each value is a line of its own")
 		}
 	}
 	return strings.TrimRight(line.String(), "\r"), nil

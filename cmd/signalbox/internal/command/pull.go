@@ -9,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
@@ -81,7 +84,7 @@ func (t *tool) printFile(dir string, f remoteFile) error {
 	if err != nil {
 		return err
 	}
-	if p.Format.IsTable() && p.Filter == nil && t.OutTerminal {
+	if p.ForPeople() && t.OutTerminal {
 		return nil
 	}
 	raw, err := json.Marshal(map[string]any{"path": filepath.Join(dir, filepath.FromSlash(f.path)), "size_bytes": f.size, "sha256": f.sha256})
@@ -135,4 +138,30 @@ func signAgain(ctx context.Context, c *client.Client, f remoteFile) (string, err
 		}
 	}
 	return "", &NotFoundError{"the server no longer has " + f.path}
+}
+
+// pullVersion returns the command pull of a kind with versions. Find returns a client and the path of a version.
+func (t *tool) pullVersion(k kind, called, example string, find func(*cobra.Command, string) (*client.Client, string, error)) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "pull " + called, Short: "Download the files of a version of a " + k.one, Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
+		Long:    "Download the files of a version of a " + k.one + ", or of its newest one, into a folder. Run the command again to continue it.",
+		Example: example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, path, err := find(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			files, err := t.signedFiles(cmd, c, path+"/download")
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				dir = strings.ReplaceAll(args[0], "/", "-")
+			}
+			return t.pull(cmd.Context(), dir, files)
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "dir", "d", "", "folder for the files; the name of the "+k.one+" by default")
+	return cmd
 }

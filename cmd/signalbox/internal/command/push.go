@@ -38,7 +38,7 @@ func (t *tool) pushDataset() *cobra.Command {
 Files that the installation already has are not sent again, so a push that was interrupted continues when it is run again. Without --version, the
 version is named by the time.`,
 		Example: "signalbox datasets push sums sums.jsonl --version v1 --format jsonl\nsignalbox datasets push docs ./corpus",
-		Args:    arguments(2, maxNames), //nolint:mnd // the dataset and a file
+		Args:    arguments(2, maxNames),
 		RunE:    func(cmd *cobra.Command, args []string) error { return t.runPush(cmd, args[0], args[1:], o) },
 	}
 	f := cmd.Flags()
@@ -81,10 +81,10 @@ func (t *tool) runPush(cmd *cobra.Command, dataset string, paths []string, o pus
 	if version == "" {
 		version = t.Clock.Now().Format("20060102-150405")
 	}
-	path := datasetKind().path + "/" + url.PathEscape(id) + "/versions"
+	path := datasetKind().at(id, "versions")
 	if err := t.upload(ctx, c, path, version, files); err != nil {
-		if ctx.Err() != nil {
-			t.Say("run it again with --version %s to continue", version)
+		if ctx.Err() != nil || client.Retryable(err) {
+			t.Say("to continue, run it again with --version %s", version)
 		}
 		return err
 	}
@@ -192,12 +192,25 @@ func (t *tool) upload(ctx context.Context, c *client.Client, path, version strin
 		if len(made.Uploads) == 0 {
 			return nil
 		}
-		for _, u := range made.Uploads {
-			if err := t.uploadFile(ctx, c, progress, byName[u.Path], u); err != nil {
-				return fmt.Errorf("upload %s: %w", output.Printable(u.Path), err)
-			}
+		if err := t.uploadFiles(ctx, c, progress, byName, made.Uploads); err != nil {
+			return err
 		}
 	}
+}
+
+// uploadFiles sends the files of one response. The addresses are valid for some minutes only: if one that is not the first
+// has expired, the rest is left to the next response.
+func (t *tool) uploadFiles(ctx context.Context, c *client.Client, progress *transfer.Progress, files map[string]localFile, targets []uploadTarget) error {
+	for i, u := range targets {
+		err := t.uploadFile(ctx, c, progress, files[u.Path], u)
+		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusForbidden && i > 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("upload %s: %w", output.Printable(u.Path), err)
+		}
+	}
+	return nil
 }
 
 // unchanged reports whether a committed version has exactly the given files.

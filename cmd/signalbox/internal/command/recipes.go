@@ -127,7 +127,7 @@ func (t *tool) printRecipe(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil || len(p.Columns) > 0 {
+	if !p.ForPeople() || len(p.Columns) > 0 {
 		return p.Object(recipeKind().columns, raw)
 	}
 	var parts recipeParts

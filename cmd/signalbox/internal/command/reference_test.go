@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -34,7 +36,7 @@ func TestReference(t *testing.T) {
 		}
 		present, err := os.ReadFile(page)
 		require.NoError(t, err)
-		require.Equal(t, text, string(present), "the page is not up to date; run: go test ./cmd/signalbox/internal/command -run TestReference -args -write")
+		require.Empty(t, cmp.Diff(string(present), text), "the page is not up to date; run: go test ./cmd/signalbox/internal/command -run TestReference -args -write")
 	}
 }
 
@@ -45,6 +47,21 @@ func TestCommands_haveExamples(t *testing.T) {
 		require.NotEmpty(t, cmd.Short, "%s has no description", cmd.CommandPath())
 		require.False(t, strings.HasSuffix(cmd.Short, "."), "%s: the description ends with a full stop", cmd.CommandPath())
 	})
+}
+
+// The page of the command line names each command in the row of its group.
+func TestReference_index(t *testing.T) {
+	t.Parallel()
+	root := command.New(&session.Env{Clock: clock.Real()})
+	raw, err := os.ReadFile("../../../../docs/reference/cli.md")
+	require.NoError(t, err)
+	for _, cmd := range root.Commands() {
+		if cmd.Hidden || cmd.Name() == "completion" {
+			continue
+		}
+		row := regexp.MustCompile(`(?m)^\| \[.*\]\(cli/` + cmd.GroupID + `\.md\) \|.*$`).FindString(string(raw))
+		require.Contains(t, row, "`"+cmd.Name()+"`", "the table lacks signalbox %s", cmd.Name())
+	}
 }
 
 // each calls fn with each command that a user can run, in the order of the help.

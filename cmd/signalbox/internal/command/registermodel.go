@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
@@ -47,11 +48,7 @@ run that an engine can serve: a merged model, or else a checkpoint.`,
 				return err
 			}
 			body := map[string]any{"source": map[string]string{"run_id": found.RunID, "artifact_id": found.ID}}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), modelKind().path+"/"+url.PathEscape(id)+"/versions", body, &raw); err != nil {
-				return err
-			}
-			return t.print(modelVersionKind().columns, raw)
+			return t.send(cmd, c, http.MethodPost, modelKind().at(id, "versions"), body, t.showObject(modelVersionKind().columns))
 		},
 	}
 	f := cmd.Flags()
@@ -126,7 +123,10 @@ func (t *tool) createNamed(cmd *cobra.Command, c *client.Client, k kind, called 
 // MODEL for its newest one.
 func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string) (id string, version int, err error) {
 	k := modelKind()
-	name, selected, _ := strings.Cut(called, "@")
+	name, selected, chosen := strings.Cut(called, "@")
+	if chosen && selected == "" {
+		return "", 0, session.Usage("the version in %q is empty; an unset variable?", called)
+	}
 	if id, err = t.id(ctx, c, k, name); err != nil {
 		return "", 0, err
 	}
@@ -137,7 +137,7 @@ func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string
 		Latest  *int           `json:"latest_version"`
 		Aliases map[string]int `json:"aliases"`
 	}
-	if err := c.Get(ctx, k.path+"/"+url.PathEscape(id), nil, &m); err != nil {
+	if err := c.Get(ctx, k.at(id), nil, &m); err != nil {
 		return "", 0, err
 	}
 	if selected != "" {
@@ -160,31 +160,25 @@ func (t *tool) modelVersionPath(cmd *cobra.Command, called string) (*client.Clie
 		return nil, "", err
 	}
 	id, version, err := t.modelVersion(cmd.Context(), c, called)
-	return c, modelKind().path + "/" + url.PathEscape(id) + "/versions/" + strconv.Itoa(version), err
+	return c, modelKind().at(id, "versions", strconv.Itoa(version)), err
 }
 
 func (t *tool) pullModel() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use: "pull MODEL[@VERSION|@ALIAS]", Short: "Download the files of a model version", Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
-		Example: "signalbox models pull my-model@champion --dir model",
+	return t.pullVersion(modelKind(), "MODEL[@VERSION|@ALIAS]", "signalbox models pull my-model@champion --dir model", t.modelVersionPath)
+}
+
+func (t *tool) card() *cobra.Command {
+	return &cobra.Command{
+		Use: "card MODEL[@VERSION]", Short: "Print the card of a model version", Example: "signalbox models card my-model@2", Args: arguments(1, 1),
+		ValidArgsFunction: t.complete(modelKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, path, err := t.modelVersionPath(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			files, err := t.signedFiles(cmd, c, path+"/download")
-			if err != nil {
-				return err
-			}
-			if dir == "" {
-				dir = strings.ReplaceAll(args[0], "/", "-")
-			}
-			return t.pull(cmd.Context(), dir, files)
+			return t.printObject(cmd, c, []output.Column{{Name: "author"}, {Name: "created", Path: "created_at", As: output.Time}, {Name: "content"}}, path+"/card")
 		},
 	}
-	cmd.Flags().StringVarP(&dir, "dir", "d", "", "folder for the files; the name of the model by default")
-	return cmd
 }
 
 // versionAct returns a command that changes a version of a model.
@@ -192,15 +186,14 @@ func (t *tool) versionAct(verb, short, example string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " MODEL@VERSION", Short: short, Example: example, Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, version, ok := strings.Cut(args[0], "@"); !ok || version == "" {
+				return session.Usage("%q names no version; write MODEL@VERSION", args[0])
+			}
 			c, path, err := t.modelVersionPath(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), path+"/"+verb, map[string]any{}, &raw); err != nil {
-				return err
-			}
-			return t.print(modelVersionKind().columns, raw)
+			return t.send(cmd, c, http.MethodPost, path+"/"+verb, map[string]any{}, t.showObject(modelVersionKind().columns))
 		},
 	}
 }
@@ -209,33 +202,29 @@ func (t *tool) alias() *cobra.Command {
 	k := modelKind()
 	var remove bool
 	cmd := &cobra.Command{
-		Use: "alias MODEL ALIAS [VERSION]", Short: "Give a version a name such as champion, or take it away", Args: arguments(2, 3), //nolint:mnd // see Use
+		Use: "alias MODEL ALIAS [VERSION]", Short: "Give a version a name such as champion, or take it away", Args: arguments(2, 3),
 		Example: "signalbox models alias my-model champion 3\nsignalbox models alias my-model champion --remove", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(id) + "/aliases/" + url.PathEscape(args[1])
+			path := k.at(id, "aliases", args[1])
 			if remove {
-				if err := c.Do(cmd.Context(), "DELETE", path, nil, nil); err != nil {
+				if err := c.Do(cmd.Context(), http.MethodDelete, path, nil, nil); err != nil {
 					return err
 				}
 				t.Say("removed the alias %s", args[1])
 				return nil
 			}
-			if len(args) < 3 { //nolint:mnd // see Use
+			if len(args) < 3 {
 				return session.Usage("name the version, or --remove; usage: %s", cmd.UseLine())
 			}
 			version, err := strconv.Atoi(args[2])
 			if err != nil {
 				return session.Usage("%q is not the number of a version", args[2])
 			}
-			var raw json.RawMessage
-			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"version": version}, &raw); err != nil {
-				return err
-			}
-			return t.print(k.columns, raw)
+			return t.send(cmd, c, http.MethodPut, path, map[string]any{"version": version}, t.showObject(k.columns))
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "take the alias away")

@@ -1,8 +1,9 @@
 package command
 
 import (
-	"encoding/json"
+	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ func (t *tool) rubrics() *cobra.Command {
 		t.list(k, "List rubrics", "signalbox rubrics ls", nameFilter("rubrics")),
 		t.get(k, "Show a rubric", "signalbox rubrics get helpful"),
 		t.part(k, "versions", "versions", versions, "List the versions of a rubric", "signalbox rubrics versions helpful"),
-		t.pushRubric(),
+		t.pushRubric(), t.publishRubric(),
 	)
 }
 
@@ -75,15 +76,35 @@ func (t *tool) pushRubric() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/versions", map[string]any{"content": content}, &raw); err != nil {
-				return err
-			}
-			return t.print([]output.Column{{Name: "ref"}, {Name: "version"}, {Name: "status"}, {Name: "digest"}}, raw)
+			return t.send(cmd, c, http.MethodPost, k.at(id, "versions"), map[string]any{"content": content}, t.showObject([]output.Column{{Name: "ref"}, {Name: "version"}, {Name: "status"}, {Name: "digest"}}))
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the content; - reads standard input")
 	return cmd
+}
+
+func (t *tool) publishRubric() *cobra.Command {
+	k := rubricKind()
+	return &cobra.Command{
+		Use: "publish RUBRIC VERSION", Short: "Publish a version of a rubric, so that jobs can use it", Example: "signalbox rubrics publish helpful 1",
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.postPart(cmd, k, args, "versions", "publish", []output.Column{{Name: "ref"}, {Name: "version"}, {Name: "status"}})
+		},
+	}
+}
+
+// postPart changes a numbered part of an object, such as a version, by a POST, and prints it.
+func (t *tool) postPart(cmd *cobra.Command, k kind, args []string, parts, verb string, columns []output.Column) error {
+	number, err := strconv.Atoi(args[1])
+	if err != nil || number < 1 {
+		return session.Usage("%q is not a number, as signalbox %s %s lists them", args[1], k.many, parts)
+	}
+	c, id, err := t.object(cmd, k, args[0])
+	if err != nil {
+		return err
+	}
+	return t.send(cmd, c, http.MethodPost, k.at(id, parts, strconv.Itoa(number), verb), map[string]any{}, t.showObject(columns))
 }
 
 func environmentKind() kind {
@@ -126,11 +147,7 @@ func (t *tool) evaluations() *cobra.Command {
 
 // evaluation returns a client, and the path of the evaluation of a run.
 func (t *tool) evaluation(cmd *cobra.Command, called string) (*client.Client, string, error) {
-	c, err := t.Client()
-	if err != nil {
-		return nil, "", err
-	}
-	id, err := t.source(cmd.Context(), c, called)
+	c, id, err := t.sourceOf(cmd, called)
 	if err != nil {
 		return nil, "", err
 	}

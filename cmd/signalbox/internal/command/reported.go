@@ -21,11 +21,7 @@ func (t *tool) reported(verb, path string, rows kind, short, example string) *co
 	cmd := &cobra.Command{
 		Use: verb + " JOB|RUN", Short: short, Example: example, Args: arguments(1, 1), ValidArgsFunction: t.complete(runKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -63,11 +59,7 @@ func (t *tool) hparams() *cobra.Command {
 		Use: "hparams JOB|RUN", Short: "Print the hyperparameters of a run", Example: "signalbox runs hparams my-run\nsignalbox runs hparams my-run -o yaml",
 		Args: arguments(1, 1), ValidArgsFunction: t.complete(runKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -98,11 +90,7 @@ func (t *tool) environment() *cobra.Command {
 		Use: "environment JOB|RUN", Aliases: []string{"env"}, Short: "Print the software and the code of a run", Example: "signalbox runs environment my-run --jq .packages",
 		Args: arguments(1, 1), ValidArgsFunction: t.complete(runKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -138,7 +126,7 @@ func (t *tool) references() *cobra.Command {
 				References []json.RawMessage `json:"references"`
 				Hidden     int               `json:"hidden"`
 			}
-			if err := c.Get(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/references", nil, &found); err != nil {
+			if err := c.Get(cmd.Context(), k.at(id, "references"), nil, &found); err != nil {
 				return err
 			}
 			p, err := t.Printer()
@@ -171,11 +159,7 @@ func (t *tool) export() *cobra.Command {
 			if format == "parquet" && file == "" && t.OutTerminal {
 				return session.Usage("Parquet is not for a terminal; add --file NAME")
 			}
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -74,21 +74,10 @@ func (c candidate) where() string {
 
 // named returns the objects that have a name.
 func (t *tool) named(ctx context.Context, c *client.Client, k kind, called string) ([]candidate, error) {
-	project, name := "", called
-	if before, after, ok := strings.Cut(called, "/"); ok && k.inProject {
-		project, name = before, after
-	}
-	query := maps.Clone(k.query)
-	if query == nil {
-		query = url.Values{}
-	}
+	project, name := k.split(called)
+	query := t.nameQuery(k, project)
 	if k.search != "" {
 		query.Set(k.search, name)
-	}
-	if project != "" {
-		query.Set("project", project)
-	} else if chosen, err := t.Settings(); err == nil && k.inProject && chosen.Project != "" {
-		query.Set("project", chosen.Project)
 	}
 	list, err := c.List(ctx, k.path, query, maxCandidates)
 	if err != nil {
@@ -104,6 +93,33 @@ func (t *tool) named(ctx context.Context, c *client.Client, k kind, called strin
 		return nil, session.Usage("more than %d %s match %q; use an id", maxCandidates, k.many, called)
 	}
 	return out, nil
+}
+
+// split returns the project and the name of what the user calls project/name.
+func (k kind) split(called string) (project, name string) {
+	if before, after, ok := strings.Cut(called, "/"); ok && k.inProject {
+		return before, after
+	}
+	return "", called
+}
+
+// nameQuery returns the query of a list in which a name is searched: in the given project, or in that of the command.
+func (t *tool) nameQuery(k kind, project string) url.Values {
+	query := url.Values{}
+	maps.Copy(query, k.query)
+	maps.Copy(query, k.names)
+	if !k.inProject {
+		return query
+	}
+	if project == "" {
+		if chosen, err := t.Settings(); err == nil {
+			project = chosen.Project
+		}
+	}
+	if project != "" {
+		query.Set("project", project)
+	}
+	return query
 }
 
 func (k kind) candidate(row json.RawMessage) (candidate, bool) {
@@ -138,11 +154,16 @@ func (t *tool) complete(k kind) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		query := maps.Clone(k.query)
+		project, name := k.split(typed)
+		query := t.nameQuery(k, project)
+		if k.search != "" && name != "" && !strings.HasPrefix(name, k.prefix) {
+			query.Set(k.search, name)
+		}
 		list, err := c.List(ctx, k.path, query, maxCompleted)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		before := typed[:len(typed)-len(name)]
 		count := map[string]int{}
 		var rows []candidate
 		for _, row := range list.Rows {
@@ -153,8 +174,8 @@ func (t *tool) complete(k kind) cobra.CompletionFunc {
 		}
 		var out []cobra.Completion
 		for _, r := range rows {
-			if strings.HasPrefix(r.name, typed) && count[r.name] == 1 {
-				out = append(out, cobra.CompletionWithDesc(r.name, r.where()))
+			if strings.HasPrefix(r.name, name) && count[r.name] == 1 {
+				out = append(out, cobra.CompletionWithDesc(before+r.name, r.where()))
 			}
 			if typed != "" && strings.HasPrefix(r.id, typed) && r.id != r.name {
 				out = append(out, cobra.CompletionWithDesc(r.id, r.name))
@@ -170,4 +191,14 @@ func (t *tool) completeFlag(k kind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return t.complete(k)(cmd, nil, typed)
 	}
+}
+
+// sourceOf returns a client, and the id of the job or run that has reported something.
+func (t *tool) sourceOf(cmd *cobra.Command, called string) (*client.Client, string, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := t.source(cmd.Context(), c, called)
+	return c, id, err
 }

@@ -1,8 +1,7 @@
 package command
 
 import (
-	"encoding/json"
-	"net/url"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -68,11 +67,7 @@ func (t *tool) patch(cmd *cobra.Command, k kind, called string, body map[string]
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	if err := c.Do(cmd.Context(), "PATCH", k.path+"/"+url.PathEscape(id), body, &raw); err != nil {
-		return err
-	}
-	return t.changed(k, raw)
+	return t.send(cmd, c, http.MethodPatch, k.at(id), body, t.showChange(k))
 }
 
 // lineage returns a command that prints what an object was made from and what was made from it.
@@ -87,7 +82,7 @@ func (t *tool) lineage(k kind, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printLineage(cmd, c, k.path+"/"+url.PathEscape(id)+"/lineage", direction, depth)
+			return t.printLineage(cmd, c, k.at(id, "lineage"), direction, depth)
 		},
 	}
 	cmd.Flags().StringVar(&direction, "direction", "both", "up for what it was made from, down for what was made from it, or both")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 )
 
 func sampleKind() kind {
@@ -60,15 +61,14 @@ signalbox samples my-job --rounds`,
 			if err := flags.query(query, t.now()); err != nil {
 				return err
 			}
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
+			c, id, err := t.sourceOf(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			path := runPath(id)
+			if rounds && len(query) > 0 {
+				return session.Usage("--rounds lists all rounds, without another filter")
+			}
 			if rounds {
 				return t.printList(cmd, c, kind{one: "round", many: "rounds", columns: validationColumns()}, path+"/validations", nil, limit)
 			}
@@ -91,4 +91,4 @@ signalbox samples my-job --rounds`,
 }
 
 // runPath returns the path of a run, whose id may be that of its job.
-func runPath(id string) string { return runKind().path + "/" + url.PathEscape(id) }
+func runPath(id string) string { return runKind().at(id) }

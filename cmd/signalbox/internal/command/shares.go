@@ -3,7 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
+	"net/http"
 	"strings"
 	"time"
 
@@ -41,7 +41,7 @@ func (t *tool) shares() *cobra.Command {
 			if err := t.Confirm(cmd.Context(), yes, "Revoke the link %s?", args[0]); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(args[0]), nil, nil); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodDelete, k.at(args[0]), nil, nil); err != nil {
 				return err
 			}
 			t.Say("revoked the link %s", args[0])
@@ -131,7 +131,7 @@ func (t *tool) printSharePage(c *client.Client, raw json.RawMessage, until strin
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(nil, raw)
 	}
 	return t.printSecret(page, "page", "anyone with this address can see it until "+until+"; signalbox share revoke "+made.ID+" ends it:")
@@ -145,6 +145,6 @@ func (t *tool) runOf(cmd *cobra.Command, c *client.Client, id string) (string, e
 	var job struct {
 		RunID string `json:"run_id"`
 	}
-	err := c.Get(cmd.Context(), jobKind().path+"/"+url.PathEscape(id), nil, &job)
+	err := c.Get(cmd.Context(), jobKind().at(id), nil, &job)
 	return job.RunID, err
 }

@@ -222,7 +222,7 @@ func (t *tool) preflight(cmd *cobra.Command, c *client.Client, body map[string]a
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		err = p.Object(nil, raw)
 	} else {
 		p.Width = 0

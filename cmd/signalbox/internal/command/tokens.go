@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ func (t *tool) tokens() *cobra.Command {
 func (t *tool) createToken() *cobra.Command {
 	k := deploymentKind()
 	return &cobra.Command{
-		Use: "create DEPLOYMENT NAME", Short: "Create a token and print it, once", Args: arguments(2, 2), //nolint:mnd // the deployment and a name
+		Use: "create DEPLOYMENT NAME", Short: "Create a token and print it, once", Args: arguments(2, 2),
 		Long: `Create a token for one deployment. It is printed to standard output and is never shown again; it does not expire, and "tokens revoke" ends it
 at once.`,
 		Example: "signalbox deployments tokens create my-bot laptop > token.txt", ValidArgsFunction: t.complete(k),
@@ -42,7 +43,7 @@ at once.`,
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/tokens", map[string]any{"name": args[1]}, &raw); err != nil {
+			if err := c.Post(cmd.Context(), k.at(id, "tokens"), map[string]any{"name": args[1]}, &raw); err != nil {
 				return err
 			}
 			t.Say("call it with: curl %s/inference/%s/v1/chat/completions -H \"Authorization: Bearer TOKEN\" -H 'Content-Type: application/json' "+
@@ -59,7 +60,7 @@ func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil {
+	if !p.ForPeople() {
 		return p.Object(nil, raw)
 	}
 	var members map[string]any
@@ -79,14 +80,14 @@ func (t *tool) revokeToken() *cobra.Command {
 	k := deploymentKind()
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "revoke DEPLOYMENT TOKEN", Short: "End a token at once, by its name or id", Args: arguments(2, 2), //nolint:mnd // the deployment and the token
+		Use: "revoke DEPLOYMENT TOKEN", Short: "End a token at once, by its name or id", Args: arguments(2, 2),
 		Example: "signalbox deployments tokens revoke my-bot laptop -y", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(id) + "/tokens"
+			path := k.at(id, "tokens")
 			token, err := t.liveToken(cmd, c, path, args[1])
 			if err != nil {
 				return err
@@ -94,7 +95,7 @@ func (t *tool) revokeToken() *cobra.Command {
 			if err := t.Confirm(cmd.Context(), yes, "Revoke the token %s of %s? Its callers get 401 at once.", args[1], args[0]); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", path+"/"+url.PathEscape(token), nil, nil); err != nil {
+			if err := c.Do(cmd.Context(), http.MethodDelete, path+"/"+url.PathEscape(token), nil, nil); err != nil {
 				return err
 			}
 			t.Say("revoked the token %s", args[1])
@@ -107,22 +108,25 @@ func (t *tool) revokeToken() *cobra.Command {
 
 // liveToken returns the id of a token that is not revoked, which the user calls by its id or its name.
 func (t *tool) liveToken(cmd *cobra.Command, c *client.Client, path, called string) (string, error) {
-	list, err := c.List(cmd.Context(), path, nil, maxCandidates)
-	if err != nil {
-		return "", err
+	if isID(tokenKind().prefix, called) {
+		return called, nil
 	}
 	var found []string
-	for _, row := range list.Rows {
+	_, _, err := c.Each(cmd.Context(), path, nil, everything, func(row json.RawMessage) error {
 		var token struct {
 			ID, Name  string
 			RevokedAt *string `json:"revoked_at"`
 		}
 		if err := json.Unmarshal(row, &token); err != nil {
-			return "", fmt.Errorf("decode a token: %w", err)
+			return fmt.Errorf("decode a token: %w", err)
 		}
-		if token.RevokedAt == nil && (token.ID == called || token.Name == called) {
+		if token.RevokedAt == nil && token.Name == called {
 			found = append(found, token.ID)
 		}
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
 	switch len(found) {
 	case 0:
@@ -162,7 +166,7 @@ func (t *tool) traffic() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printList(cmd, c, calls, k.path+"/"+url.PathEscape(id)+"/traffic", query, limit)
+			return t.printList(cmd, c, calls, k.at(id, "traffic"), query, limit)
 		},
 	}
 	*flags = *addFilters(cmd.Flags(), cmd, []filter{

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -108,11 +109,7 @@ func (t *tool) pool() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.Do(cmd.Context(), "PATCH", "/api/cluster/pools/"+url.PathEscape(args[0]), body, &raw); err != nil {
-			return err
-		}
-		return t.print([]output.Column{{Name: "pool"}, {Name: "isolation"}, {Name: "default_memory_gb"}, {Name: "on_silence"}}, raw)
+		return t.send(cmd, c, http.MethodPatch, "/api/cluster/pools/"+url.PathEscape(args[0]), body, t.showObject([]output.Column{{Name: "pool"}, {Name: "isolation"}, {Name: "default_memory_gb"}, {Name: "on_silence"}}))
 	}
 	return cmd
 }
@@ -179,7 +176,7 @@ func (t *tool) transfer() *cobra.Command {
 				return err
 			}
 			var rows []json.RawMessage
-			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/transfer", map[string]any{"to_user_id": heir}, &rows); err != nil {
+			if err := c.Post(cmd.Context(), k.at(id, "transfer"), map[string]any{"to_user_id": heir}, &rows); err != nil {
 				return err
 			}
 			p, err := t.Printer()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -87,7 +86,7 @@ type seenJob struct {
 // await follows a job until it has a state or has ended, from the state that it has now. It returns the job as it was
 // last seen.
 func (t *tool) await(cmd *cobra.Command, c *client.Client, id, state string) (raw json.RawMessage, reached bool, err error) {
-	path := jobKind().path + "/" + url.PathEscape(id)
+	path := jobKind().at(id)
 	var now, job seenJob
 	if err := c.Get(cmd.Context(), path, nil, &raw); err != nil {
 		return nil, false, err

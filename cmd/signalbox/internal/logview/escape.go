@@ -68,7 +68,7 @@ func endOfString(s string, begin int) int {
 		case c < 0x20 && c != '\t':
 			return i
 		case c == c1Lead && i+1 < len(s) && s[i+1] == stC1:
-			return i + 2 //nolint:mnd // both bytes
+			return i + 2
 		case c == c1Lead && i+1 < len(s) && s[i+1] <= c1Last:
 			return i
 		}

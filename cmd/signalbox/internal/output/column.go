@@ -31,6 +31,9 @@ func (c Column) path() string {
 	return c.Name
 }
 
+// isID reports whether the column has ids.
+func (c Column) isID() bool { return c.path() == "id" || strings.HasSuffix(c.path(), "_id") }
+
 func (c Column) format(row any, now time.Time) string {
 	value, _ := lookup(row, c.path())
 	if value == nil {

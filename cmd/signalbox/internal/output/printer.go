@@ -19,6 +19,8 @@ type Printer struct {
 	// Filter is a compiled program of jq that is applied to the JSON of the result. Its results are printed in place of
 	// the result, texts without quotes.
 	Filter *gojq.Code
+	// FilterRows states that the filter is applied to each row of a list, and not to the whole array.
+	FilterRows bool
 	// Columns are the paths of the columns of a table that the user has selected.
 	Columns []string
 	// Headings states whether tables have headings.
@@ -34,6 +36,9 @@ type Printer struct {
 
 	streamed bool // whether Row has printed a row as a table
 }
+
+// ForPeople reports whether the output is a table, and not the values for a program.
+func (p *Printer) ForPeople() bool { return p.Format.IsTable() && p.Filter == nil }
 
 // ErrNoColumn reports a column that no row has.
 var ErrNoColumn = errors.New("no such column")
@@ -54,15 +59,15 @@ func ParseFilter(program string) (*gojq.Code, error) {
 // Rows prints a list. As JSON and YAML it is an array, also if it is empty.
 func (p *Printer) Rows(columns []Column, rows []json.RawMessage) error {
 	switch {
-	case p.Filter != nil:
+	case p.Filter != nil && !p.FilterRows:
 		return p.filter(array(rows))
-	case p.Format == JSON || p.Format == YAML:
+	case p.Filter == nil && (p.Format == JSON || p.Format == YAML):
 		return p.encode(array(rows))
-	case p.Format.IsTable():
+	case p.Filter == nil && p.Format.IsTable():
 		return p.table(columns, rows)
 	}
 	for _, row := range rows {
-		if err := p.line(row); err != nil {
+		if err := p.Row(columns, row); err != nil {
 			return err
 		}
 	}

@@ -254,3 +254,21 @@ func TestNameOf(t *testing.T) {
 	_, err := NameOf(json.RawMessage(`{"x":1}`))
 	require.ErrorContains(t, err, "use another format")
 }
+
+// With -o jsonl, a filter is applied to each row; otherwise to the array.
+func TestPrinter_Rows_filterRows(t *testing.T) {
+	t.Parallel()
+	rows := raws(`{"name":"a"}`, `{"name":"b"}`)
+	for program, c := range map[string]struct {
+		each bool
+		want string
+	}{".name": {true, "a\nb\n"}, ".[1].name": {false, "b\n"}} {
+		var out strings.Builder
+		p := printer(&out, Lines)
+		filter, err := ParseFilter(program)
+		require.NoError(t, err)
+		p.Filter, p.FilterRows = filter, c.each
+		require.NoError(t, p.Rows(nil, rows))
+		require.Equal(t, c.want, out.String())
+	}
+}

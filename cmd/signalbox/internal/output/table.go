@@ -104,7 +104,7 @@ func (p *Printer) render(columns []Column, headings []string, cells [][]string) 
 	t := table.NewWriter()
 	t.SetStyle(plainStyle())
 	t.SuppressTrailingSpaces()
-	widths := p.widths(len(columns), headings, cells)
+	widths := p.widths(columns, headings, cells)
 	configs := make([]table.ColumnConfig, len(columns))
 	for i, c := range columns {
 		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: widths[i], WidthMaxEnforcer: cut}
@@ -151,9 +151,10 @@ func cut(value string, width int) string {
 	return text.Trim(value, width-1) + ellipsis
 }
 
-// widths returns the maximum width of each column. The widest columns are cut until the table fits into the terminal.
-func (p *Printer) widths(columns int, headings []string, cells [][]string) []int {
-	widths := make([]int, columns)
+// widths returns the maximum width of each column. The widest columns are cut until the table fits into the terminal,
+// but no column of ids: a part of an id is of no use.
+func (p *Printer) widths(columns []Column, headings []string, cells [][]string) []int {
+	widths := make([]int, len(columns))
 	for _, row := range append([][]string{headings}, cells...) {
 		for i, cell := range row {
 			widths[i] = max(widths[i], text.StringWidthWithoutEscSequences(cell))
@@ -162,22 +163,21 @@ func (p *Printer) widths(columns int, headings []string, cells [][]string) []int
 	if p.Width <= 0 {
 		return widths
 	}
-	total := len(gap) * (columns - 1)
+	total := len(gap) * (len(columns) - 1)
 	for _, w := range widths {
 		total += w
 	}
-	for total > p.Width {
-		widest := 0
+	for ; total > p.Width; total-- {
+		widest := -1
 		for i, w := range widths {
-			if w > widths[widest] {
+			if w > narrowest && !columns[i].isID() && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
-		if widths[widest] <= narrowest {
+		if widest < 0 {
 			break
 		}
 		widths[widest]--
-		total--
 	}
 	return widths
 }

@@ -111,3 +111,15 @@ func TestFormatters(t *testing.T) {
 	require.Equal(t, "-0", Digits(math.Copysign(0, -1)))
 	require.NotPanics(t, func() { Span(math.MinInt64) })
 }
+
+// A part of an id cannot be given to another command, so ids are whole in a narrow terminal too.
+func TestPrinter_Rows_wholeIDs(t *testing.T) {
+	t.Parallel()
+	const id = "job_01kab3c4d5e6f7g8h9j0kmnpqr"
+	var out strings.Builder
+	p := &Printer{Out: &out, Format: Table, Headings: true, Width: 50, Now: time.Now}
+	row := json.RawMessage(`{"id":"` + id + `","run_id":"` + id + `","name":"` + strings.Repeat("long ", 20) + `"}`)
+	require.NoError(t, p.Rows([]Column{{Name: "id"}, {Name: "run", Path: "run_id"}, {Name: "name"}}, []json.RawMessage{row}))
+	require.Equal(t, 2, strings.Count(out.String(), id), out.String())
+	require.Contains(t, out.String(), "long lo…")
+}

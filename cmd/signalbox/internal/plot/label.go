@@ -14,7 +14,7 @@ const maxDigits = 17
 // Numbers returns two numbers with so many digits that they differ.
 func Numbers(low, high float64) (left, right string) {
 	left, right = output.Digits(low), output.Digits(high)
-	for digits := 6; left == right && low != high && digits <= maxDigits; digits++ { //nolint:mnd // Digits has five
+	for digits := 6; left == right && low != high && digits <= maxDigits; digits++ {
 		left, right = strconv.FormatFloat(low, 'g', digits, 64), strconv.FormatFloat(high, 'g', digits, 64)
 	}
 	return left, right

@@ -52,14 +52,14 @@ func (s scale) value(v float64) float64 {
 	if s.log {
 		return math.Log10(v)
 	}
-	return v / 2 //nolint:mnd // the difference of two values must be finite
+	return v / 2
 }
 
 // dot returns the dot of a value, from 0 to dots-1.
 func (s scale) dot(v float64) int {
 	low, high := s.value(s.low), s.value(s.high)
 	if high <= low {
-		return s.dots / 2 //nolint:mnd // the middle
+		return s.dots / 2
 	}
 	return min(max(int(math.Round((s.value(v)-low)/(high-low)*float64(s.dots-1))), 0), s.dots-1)
 }
@@ -181,7 +181,7 @@ func (c Chart) draw(points []Point, x, y scale, columns, rows int) [][]rune {
 	return grid
 }
 
-func middle(p Point) float64 { return p.Low/2 + p.High/2 } //nolint:mnd // the mean of both
+func middle(p Point) float64 { return p.Low/2 + p.High/2 }
 
 // line calls set with the dots of a line between two dots.
 func line(x0, y0, x1, y1 int, set func(x, y int)) {

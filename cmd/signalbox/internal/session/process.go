@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/cli/browser"
 	"golang.org/x/term"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -29,7 +28,6 @@ func Process(version string) *Env {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Width: width,
 		Getenv: os.Getenv, Dir: dir, Clock: clock.Real(), Jitter: mathrand.Float64, NewKey: rand.Text, Zone: time.Local,
-		ReadHidden:  func() ([]byte, error) { return term.ReadPassword(int(os.Stdin.Fd())) },
-		OpenBrowser: browser.OpenURL, Transport: http.DefaultTransport, Version: version,
+		ReadHidden: readHidden, OpenBrowser: openBrowser, Transport: http.DefaultTransport, Version: version,
 	}
 }

@@ -42,7 +42,7 @@ type Env struct {
 	// Zone is the time zone of the user.
 	Zone *time.Location
 	// ReadHidden reads a line of the terminal that is not shown while it is typed.
-	ReadHidden func() ([]byte, error)
+	ReadHidden func(ctx context.Context) ([]byte, error)
 	// OpenBrowser opens an address in the user's browser.
 	OpenBrowser func(address string) error
 	// Transport sends the requests.
@@ -153,8 +153,8 @@ func (s *Session) Client() (*client.Client, error) {
 	return c.With(login.Token), nil
 }
 
-// Login returns the login of the user: that of the variable SERVICE_TOKEN, or the stored one. It returns a LoginError if
-// there is none, if it has expired, or if it was not issued by the chosen installation.
+// Login returns the login of the user: that of the variable SERVICE_TOKEN, or the stored one. It returns a LoginError if no
+// login is stored, or if the stored one has expired or is that of another installation.
 func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
 	if chosen.Server == "" {
 		return credential.Credential{}, errNoServer()
@@ -243,19 +243,22 @@ func (s *Session) Printer() (*output.Printer, error) {
 		return nil, &UsageError{err.Error()}
 	}
 	var filter *gojq.Code
+	filterRows := false
 	if s.Filter != "" {
 		if filter, err = output.ParseFilter(s.Filter); err != nil {
 			return nil, &UsageError{err.Error()}
 		}
 		if !slices.Contains(s.chosenBy, "output") {
 			format = output.Lines
+		} else {
+			filterRows = format == output.Lines
 		}
 	}
 	if len(s.Columns) > 0 && !format.IsTable() {
 		return nil, Usage("--columns selects the columns of a table, and the output is %s; select members with --jq", format)
 	}
 	p := &output.Printer{
-		Out: s.Out, Format: format, Filter: filter, Columns: s.Columns, Headings: !s.NoHeads, Color: s.Colored(s.OutTerminal),
+		Out: s.Out, Format: format, Filter: filter, FilterRows: filterRows, Columns: s.Columns, Headings: !s.NoHeads, Color: s.Colored(s.OutTerminal),
 		Now: func() time.Time { return s.Clock.Now().In(s.Zone) },
 	}
 	if s.OutTerminal {

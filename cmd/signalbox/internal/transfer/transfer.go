@@ -75,7 +75,7 @@ func Download(ctx context.Context, send http.RoundTripper, root *os.Root, f File
 		return fmt.Errorf("%q is not a path within a folder", f.Path)
 	}
 	if dir := filepath.Dir(local(f)); dir != "." {
-		if err := root.MkdirAll(dir, 0o755); err != nil { //nolint:mnd // as mkdir does
+		if err := root.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("create the folder of %s: %w", f.Path, err)
 		}
 	}
@@ -103,7 +103,7 @@ func Download(ctx context.Context, send http.RoundTripper, root *os.Root, f File
 func openPart(root *os.Root, f File) (*os.File, error) {
 	name := partOf(f)
 	for {
-		out, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644) //nolint:mnd // as cp does
+		out, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("create %s: %w", f.Path, err)
 		}
@@ -264,7 +264,7 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // Root opens the folder of a download and creates it if it is missing.
 func Root(dir string) (*os.Root, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec,mnd // as mkdir does
+	if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // as mkdir does
 		return nil, fmt.Errorf("create the folder: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

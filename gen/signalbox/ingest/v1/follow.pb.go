@@ -185,7 +185,7 @@ func (*FollowLogsResponse_Partial) isFollowLogsResponse_Event() {}
 // PartialLines are the lines of a run that are not finished yet.
 type PartialLines struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Sequence number of the last line; 0 if there is none.
+	// Sequence number of the last line; 0 for an empty log.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// At most one line for each writer, and at most 256, as in a page of the log with `partial`; their `seq` is 0. Empty if
 	// no line is unfinished any more.

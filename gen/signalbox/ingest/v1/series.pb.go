@@ -716,9 +716,9 @@ type MetricSeries struct {
 	Buckets []*MetricBucket `protobuf:"bytes,3,rep,name=buckets,proto3" json:"buckets,omitempty"`
 	// The number of points in the window. A step counts once. Null if the request has no `points`.
 	Count *int64 `protobuf:"varint,4,opt,name=count,proto3,oneof" json:"count,omitempty"`
-	// The first point of the window; null if there is none, or if the request has no `points`.
+	// The first point of the window; null for an empty window, and without `points` in the request.
 	First *MetricPoint `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
-	// The last point of the window; null if there is none, or if the request has no `points`.
+	// The last point of the window; null for an empty window, and without `points` in the request.
 	Last *MetricPoint `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
 	// The attempt whose points these are; null if the request has no `attempt`.
 	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
