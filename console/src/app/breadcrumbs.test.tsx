@@ -23,8 +23,9 @@ test(
   async () => {
     const id = "job_01M87WK8A1DDSGHJRYX2BDK2CD";
     vi.stubGlobal("scrollTo", () => undefined);
-    vi.stubGlobal("fetch", async (input: Request) => {
-      if (new URL(input.url).pathname !== `/api/jobs/${id}`) return respond(input);
+    vi.stubGlobal("fetch", async (input: Request | string) => {
+      const { pathname } = new URL(input instanceof Request ? input.url : input, location.href);
+      if (pathname !== `/api/jobs/${id}`) return respond(input);
       return Response.json(((await (await respond("/api/jobs")).json()) as unknown[])[0]);
     });
     await startTexts();

@@ -12,11 +12,11 @@ const patience = { timeout: 60_000 };
 test(
   "the palette says that nothing was found only if that is so",
   async () => {
-    const id = "job_01M87WK8A1DDSGHJRYX2BDK2CD";
+    const id = "job_01m87wk8a1ddsghjryx2bdk2cd";
     const found = [{ kind: "job", id, title: "PLAN-A", project: "VIS", snippet: null }];
     vi.stubGlobal("scrollTo", () => undefined);
-    vi.stubGlobal("fetch", (input: Request) => {
-      const { pathname, searchParams } = new URL(input.url);
+    vi.stubGlobal("fetch", (input: Request | string) => {
+      const { pathname, searchParams } = new URL(input instanceof Request ? input.url : input, location.href);
       if (pathname !== "/api/search") return respond(input);
       return Response.json({ results: searchParams.get("q") === "PLAN-A" ? found : [], missing: [] });
     });

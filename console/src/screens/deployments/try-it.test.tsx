@@ -1,6 +1,7 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { beforeEach, expect, it, vi } from "vitest";
+import { TooltipProvider } from "@/ui/Tooltip";
 import { TryIt } from "./TryIt";
 
 // The statuses of a chat and of the end of a token. A chat that is answered says HELLO.
@@ -18,7 +19,9 @@ beforeEach(() => {
   });
   render(
     <QueryClientProvider client={new QueryClient()}>
-      <TryIt deployment="dep_1" url="http://127.0.0.1/inference/dep_1/v1" />
+      <TooltipProvider>
+        <TryIt deployment="dep_1" url="http://127.0.0.1/inference/dep_1/v1" />
+      </TooltipProvider>
     </QueryClientProvider>,
   );
 });

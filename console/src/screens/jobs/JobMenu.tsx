@@ -44,10 +44,7 @@ export function JobMenu({ job, onAction, onClone }: Props) {
       <MenuItem icon={<Copy size={13} aria-hidden />} onSelect={() => void copyText(job.id)}>
         {t("copyId")}
       </MenuItem>
-      <MenuItem
-        icon={<Copy size={13} aria-hidden />}
-        onSelect={() => void copyText(readJobCommand(job.id))}
-      >
+      <MenuItem icon={<Copy size={13} aria-hidden />} onSelect={() => void copyText(readJobCommand(job.id))}>
         {t("copyCommand")}
       </MenuItem>
     </DropdownMenu>

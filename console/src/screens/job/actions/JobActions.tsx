@@ -67,10 +67,7 @@ export function JobActions({ job, shared, onChanged }: Props) {
           {t("compare")}
         </MenuItem>
         <MenuSeparator />
-        <MenuItem
-          icon={<Copy size={13} aria-hidden />}
-          onSelect={() => void copyText(readJobCommand(job.id))}
-        >
+        <MenuItem icon={<Copy size={13} aria-hidden />} onSelect={() => void copyText(readJobCommand(job.id))}>
           {t("copyCommand", { ns: "jobs" })}
         </MenuItem>
         <MenuItem icon={<Copy size={13} aria-hidden />} onSelect={() => void copyText(job.run_id)}>
