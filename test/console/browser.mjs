@@ -59,12 +59,27 @@ export async function profile(browser, task, { scheme = "light", width = 1280, h
   return { context, page, seen };
 }
 
+// enter presses Enter in a form whose path is given, and does so again after the time that the server names while it
+// has too many sign-ins from one address.
+export async function enter(page, path) {
+  for (;;) {
+    const answered = page.waitForResponse((response) => response.request().method() === "POST" && new URL(response.url()).pathname === path);
+    await page.keyboard.press("Enter");
+    const response = await answered;
+    if (response.status() !== 429) return;
+    await page.waitForTimeout(1000 * Number(response.headers()["retry-after"]));
+  }
+}
+
+// limited is what enter and Server wait for.
+export const limited = /^429 POST \/api\/(auth\/login|profile\/password)$/;
+
 // signIn signs in on the login page and follows its link to the path.
 export async function signIn(page, task, path = "/jobs") {
   await page.goto(`${task.url}/login?next=${encodeURIComponent(path)}`);
   await page.locator("#username").fill(task.username);
   await page.locator("#password").fill(task.password);
-  await page.keyboard.press("Enter");
+  await enter(page, "/api/auth/login");
   await page.waitForURL((url) => url.pathname !== "/login");
   await settle(page);
 }

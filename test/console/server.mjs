@@ -1,4 +1,6 @@
 // What the journeys need of the server beside the browser: requests of the public API, and jobs.
+import { setTimeout as pause } from "node:timers/promises";
+import { limited } from "./browser.mjs";
 
 // beat is a training that prints and reports a step ten times a second until it is stopped.
 export const beat = `
@@ -26,11 +28,16 @@ export class Server {
     return this;
   }
 
-  // send returns the response to a request, whatever its status is.
-  send(method, path, body, token = this.token) {
+  // send returns the response to a request, whatever its status is. It waits as long as the server says if there were too
+  // many sign-ins from one address.
+  async send(method, path, body, token = this.token) {
     const headers = { "Content-Type": "application/json" };
     if (token) headers.Authorization = `Bearer ${token}`;
-    return fetch(this.url + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    for (;;) {
+      const response = await fetch(this.url + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+      if (!limited.test(`${response.status} ${method} ${path}`)) return response;
+      await pause(1000 * Number(response.headers.get("retry-after")));
+    }
   }
 
   async request(method, path, body) {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { settle } from "../browser.mjs";
+import { enter, settle } from "../browser.mjs";
 import { Server } from "../server.mjs";
 
 // The sign-in page looks for a session, and a temporary password opens nothing else.
@@ -16,11 +16,11 @@ export default async function ({ task, admin, name, stranger }) {
   await page.goto(`${task.url}/login`);
   await page.locator("#username").fill(username);
   await page.locator("#password").fill(made.password ?? made.temporary_password);
-  await page.keyboard.press("Enter");
+  await enter(page, "/api/auth/login");
   const password = "a long password of mine 7";
   await page.locator("#fresh").fill(password);
   await page.locator("#repeat").fill(password);
-  await page.keyboard.press("Enter");
+  await enter(page, "/api/profile/password");
   await page.getByRole("link", { name: "Open the console" }).click();
   await page.waitForURL((url) => url.pathname === "/");
   await settle(page);

@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import { api, call, type Schemas } from "@/api/client";
 import { type Ink, inks } from "@/screens/job/charts/colors";
 import { type Summary, summariesQuery } from "@/screens/job/charts/summaries";
+import { useLastReads } from "@/screens/job/last-reads";
 import { record } from "@/screens/job/overview/Hparams";
 import { useTheme } from "@/theme/theme";
 import { useSame } from "./use-same";
@@ -63,6 +64,7 @@ export function useCompared(ids: readonly string[]) {
       }),
     );
   }, [shown, state]);
+  useLastReads(rows.filter((run) => run.live).map((run) => run.id));
   const failed = ids.flatMap((id, at) => (runs[at]?.error && !runs[at]?.data ? [{ id, error: runs[at].error }] : []));
   const pending = runs.some((r) => r.isPending) || summaries.some((s) => s.isPending);
   return { rows, failed, pending };

@@ -3,6 +3,7 @@ import { type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { PartOf } from "@/lib/part";
 import { LinkTabs, SkeletonLines } from "@/ui";
+import { useLastReads } from "./last-reads";
 import { areaTabs, type TabProps } from "./tabs";
 
 const order = ["overview", "metrics", "logs", "samples", "artifacts", "lineage", "system", "spec", "events", "notes"];
@@ -26,6 +27,7 @@ export function TabFrame({ to, id, tab, about, own }: Props) {
   const other = areaTabs[shown];
   const client = useQueryClient();
   const { runId, live } = about;
+  useLastReads(live ? [runId] : []);
   useEffect(() => {
     if (!other?.now()) other?.read?.(client, { runId, live });
   }, [other, client, runId, live]);

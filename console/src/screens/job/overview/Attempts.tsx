@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/screens/jobs/job";
 import { Duration, ErrorNote, Nothing, Num, SkeletonLines, StateBadge, Time, UntrustedText } from "@/ui";
@@ -58,7 +59,7 @@ function Row({ attempt }: { attempt: Attempt }) {
           <span className="ml-2 text-soft">{t(`phase.${attempt.phase}`, { defaultValue: attempt.phase })}</span>
         ) : null}
       </td>
-      <td className={`${cell} font-mono text-xs`}>{attempt.node_id ?? <Nothing />}</td>
+      <td className={`${cell} font-mono text-xs`}>{attempt.node_id ? <Node id={attempt.node_id} /> : <Nothing />}</td>
       <td className={`${cell} text-right`}>
         <Time at={attempt.starting_at ?? attempt.created_at} />
       </td>
@@ -68,7 +69,7 @@ function Row({ attempt }: { attempt: Attempt }) {
       <td className={`${cell} text-right`}>
         <Num value={attempt.exit_code} />
       </td>
-      <td className="h-8 min-w-64 px-2.5 py-1.5">
+      <td className="h-8 min-w-32 px-2.5 py-1.5">
         {end || attempt.message ? (
           <span>
             {end}{" "}
@@ -79,6 +80,15 @@ function Row({ attempt }: { attempt: Attempt }) {
         )}
       </td>
     </tr>
+  );
+}
+
+// Node leads to a node. The end of its id tells it from others, and leaves room for the reason of the end.
+function Node({ id }: { id: string }) {
+  return (
+    <Link to="/cluster/nodes/$id" params={{ id }} title={id} className="hover:underline">
+      …{id.slice(-8)}
+    </Link>
   );
 }
 

@@ -18,7 +18,7 @@ export default function Served({ runId }: { runId: string }) {
   if (ids.length === 0) return null;
   return (
     <Section title={t("served.title")}>
-      <div className="grid gap-3">
+      <div className="grid grid-cols-1 gap-3">
         {ids.slice(0, most).map((id) => (
           <Deployment key={id} id={id} />
         ))}
@@ -33,7 +33,7 @@ function Deployment({ id }: { id: string }) {
   const { name, url, promoted_revision_id: promoted } = data.value;
   const whole = absolute(url, location.origin);
   return (
-    <div className="grid gap-2">
+    <div className="grid grid-cols-1 gap-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
         <Link to="/deployments/$id" params={{ id }} className="min-w-0 font-medium text-accent hover:underline">
           <UntrustedText text={name} longest={128} />
