@@ -137,7 +137,7 @@ export const rawKeys = (page, keys) =>
   }, [...keys]);
 
 // wide returns by how many pixels the page is wider than the window, or a part that scrolls downwards wider than its room.
-// Tables and code are in parts of their own, whose class says that they scroll sideways.
+// Tables and code are in parts of their own, whose class shows that they scroll sideways.
 export const wide = (page) =>
   page.evaluate(() => {
     const down = [...document.querySelectorAll("main, main [class*=overflow-y-auto]")];

@@ -28,7 +28,7 @@ export class Server {
     return this;
   }
 
-  // send returns the response to a request, whatever its status is. It waits as long as the server says if there were too
+  // send returns the response to a request, whatever its status is. It waits as long as the server requests if there were too
   // many sign-ins from one address.
   async send(method, path, body, token = this.token) {
     const headers = { "Content-Type": "application/json" };

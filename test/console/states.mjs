@@ -91,7 +91,7 @@ async function expired(tab) {
   await page.unroute(/\/api\/projects$/);
 }
 
-// stale lets a list fail that was read before. Its rows stay, and the page says that they may be old until they are not.
+// stale lets a list fail that was read before. Its rows stay, and the page shows that they may be old until they are not.
 async function stale(tab) {
   const { page } = tab;
   await page.goto(`${task.url}/deployments`);

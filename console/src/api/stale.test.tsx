@@ -26,7 +26,7 @@ function list(status = 0) {
   return { server, result: renderHook(hook, { wrapper }).result };
 }
 
-it("tells that a list could not be read again until it was", async () => {
+it("reports that a list could not be read again until it was", async () => {
   const { server, result } = list();
   await waitFor(() => expect(result.current.pages.rows).toEqual([0]));
   expect(result.current.stale.error).toBeNull();
@@ -39,7 +39,7 @@ it("tells that a list could not be read again until it was", async () => {
   await waitFor(() => expect(result.current.stale.error).toBeNull());
 });
 
-it("tells that a further page could not be read, and repeats only what may succeed by itself", async () => {
+it("reports that a further page could not be read, and repeats only what may succeed by itself", async () => {
   const { server, result } = list();
   await waitFor(() => expect(result.current.pages.more).toBe(true));
   server.status = 403;

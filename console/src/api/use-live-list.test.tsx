@@ -5,7 +5,7 @@ import { useLiveList } from "./use-live-list";
 
 type Row = { id: string; version: number; created_at: string };
 
-// An open stream that says where the list begins.
+// An open stream that reports where the list begins.
 const stream = () =>
   new Response(
     new ReadableStream({
@@ -13,7 +13,7 @@ const stream = () =>
     }),
   );
 
-it("keeps its rows when a further page fails, says so, and repeats that page", async () => {
+it("keeps its rows when a further page fails, reports it, and repeats that page", async () => {
   vi.stubGlobal("fetch", async () => stream());
   const all = Array.from({ length: 150 }, (_, at): Row => ({ id: `r${200 - at}`, version: 1, created_at: "t" }));
   let broken = false;

@@ -7,7 +7,7 @@ import { watchOnline } from "./Notices";
 const every = 30_000;
 
 // StaleNotice is the notice of all pages that a part of what they show could not be read again. It reads again by itself.
-// While the device is offline or the installation is in maintenance, the notice of that says more.
+// While the device is offline or the installation is in maintenance, the notice of that shows more.
 export default function StaleNotice() {
   const { error, retry } = useStale();
   const { data } = useInstallation();

@@ -10,7 +10,7 @@ import { respond } from "@/test/server";
 const patience = { timeout: 60_000 };
 
 test(
-  "the palette says that nothing was found only if that is so",
+  "the palette shows that nothing was found only if that is so",
   async () => {
     const id = "job_01m87wk8a1ddsghjryx2bdk2cd";
     const found = [{ kind: "job", id, title: "PLAN-A", project: "VIS", snippet: null }];

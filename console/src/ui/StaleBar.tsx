@@ -2,7 +2,7 @@ import { TriangleAlert } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { errorMessage } from "@/api/message";
 
-// StaleBar says that a part of the page could not be read again, so that it shows the last known state or lacks rows.
+// StaleBar reports that a part of the page could not be read again, so that it shows the last known state or lacks rows.
 export function StaleBar({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   const { t } = useTranslation("errors");
   return (

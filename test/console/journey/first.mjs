@@ -34,7 +34,7 @@ export default async function ({ task, admin, name, stranger }) {
   await steps.getByRole("button", { name: "Copy" }).click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^signalbox login/);
 
-  // A token takes the place of the login, which asks for an approval. The other commands run as they are shown.
+  // A token takes the place of the login, which needs an approval. The other commands run as they are shown.
   const user = await new Server(task.url, username, password).signIn();
   await ticks.nth(0).waitFor();
   const terminal = async () => {

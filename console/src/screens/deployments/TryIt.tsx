@@ -49,7 +49,7 @@ export function TryIt({ deployment, url }: { deployment: string; url: string }) 
       );
     } catch (thrown) {
       if (!stop.signal.aborted) setError(toApiError(thrown));
-      // What was not answered can be sent again.
+      // What got no response can be sent again.
       if (reply === "") {
         setMessages(messages);
         setText((typed) => (typed === "" ? text : typed));

@@ -4,7 +4,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { TooltipProvider } from "@/ui/Tooltip";
 import { TryIt } from "./TryIt";
 
-// The statuses of a chat and of the end of a token. A chat that is answered says HELLO.
+// The statuses of a chat and of the end of a token. The response to a chat is HELLO.
 const status = { chat: 200, end: 204 };
 
 beforeEach(() => {
@@ -32,7 +32,7 @@ const send = (text: string) => {
   fireEvent.keyDown(box(), { key: "Enter" });
 };
 
-it("keeps a message that was not answered", async () => {
+it("keeps a message that got no response", async () => {
   status.chat = 503;
   send("1+2?");
   expect(await screen.findByRole("alert")).toBeDefined();
@@ -43,7 +43,7 @@ it("keeps a message that was not answered", async () => {
   expect(box().value).toBe("");
 });
 
-it("says that its token was not revoked, and keeps it until it is", async () => {
+it("shows that its token was not revoked, and keeps it until it is", async () => {
   send("1+2?");
   await screen.findByText("HELLO");
   const revoke = () => screen.getByRole("button", { name: "revoke" });

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { expect, it, vi } from "vitest";
 import { useJob } from "./api";
 
-it("reads a job again whose stream was refused for good, and says that it is not live", async () => {
+it("reads a job again whose stream was refused for good, and shows that it is not live", async () => {
   let state = "running";
   vi.stubGlobal("fetch", async (request: Request) =>
     request.url.includes("/stream")

@@ -33,7 +33,7 @@ export function useRuns({ sort, ...filters }: RunsQuery): LiveList<Run> {
   return {
     ...sorted,
     error: sorted.error && toApiError(sorted.error),
-    // The notice of all pages says it.
+    // The notice of all pages shows it.
     stale: null,
     stream: "ended",
     retry: sorted.refetch,

@@ -83,7 +83,7 @@ function Row({ attempt }: { attempt: Attempt }) {
   );
 }
 
-// Node leads to a node. The end of its id tells it from others, and leaves room for the reason of the end.
+// Node leads to a node. The end of its id distinguishes it from others, and leaves room for the reason of the end.
 function Node({ id }: { id: string }) {
   return (
     <Link to="/cluster/nodes/$id" params={{ id }} title={id} className="hover:underline">
