@@ -1,0 +1,214 @@
+// Package clients calls an engine with the official clients of the OpenAI API, as their users do: directly, and through a
+// deployment. What a client returns or raises must be the same.
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+// directKey is the API key of the engine that is called directly.
+const directKey = "direct"
+
+// task is the input of a client.
+type task struct {
+	URL     string   `json:"url"`
+	Key     string   `json:"key"`
+	Headers []string `json:"headers"`
+}
+
+// outcome is what the user of a client sees of one scenario: the kind is `answer` or the class of the exception.
+type outcome struct {
+	Kind    string    `json:"kind"`
+	Status  int       `json:"status"`
+	Code    *string   `json:"code"`
+	Text    string    `json:"text"`
+	Tokens  int       `json:"tokens"`
+	Headers []*string `json:"headers"`
+}
+
+func (o outcome) String() string {
+	code := ""
+	if o.Code != nil {
+		code = *o.Code
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %d %s %q", o.Kind, o.Status, code, o.Text))
+}
+
+// TestClients calls each scenario of testdata/engine.py with each client.
+func TestClients(t *testing.T) {
+	ctx := t.Context()
+	s := testenv.Single(t, testenv.Options{})
+	deployed := deploy(ctx, t, s)
+	headers := []string{"x-ratelimit-remaining-requests", "openai-processing-ms", "x-engine"}
+	proxied := task{URL: s.URL + "/inference/" + deployed.Deployment.ID + "/v1", Key: deployed.Token.Reveal(), Headers: headers}
+	direct := task{URL: startEngine(ctx, t, s), Key: directKey, Headers: headers}
+	t.Run("clients", func(t *testing.T) {
+		for name, client := range officialClients(t) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				requireSame(t, name, call(ctx, t, client, direct), call(ctx, t, client, proxied))
+			})
+		}
+	})
+	if !t.Failed() {
+		through := executions(ctx, t, proxied)
+		requireExecutions(t, executions(ctx, t, direct), through)
+		calls := 3 + 3 + 1 // the scenarios early and model of each client, and the count itself
+		for _, n := range through {
+			calls += n
+		}
+		requireRecords(ctx, t, deployed, calls)
+	}
+}
+
+// engineCommand returns the command of the engine. An argument of a command has at most 4096 bytes, so the program is
+// passed in parts.
+func engineCommand(t *testing.T, address ...string) []string {
+	t.Helper()
+	program, err := os.ReadFile(filepath.Join("testdata", "engine.py"))
+	require.NoError(t, err)
+	command := append([]string{"python", "-c", "import sys; exec(''.join(sys.argv[4:]))"}, address...)
+	for part := range slices.Chunk(program, 3500) {
+		command = append(command, string(part))
+	}
+	return command
+}
+
+// deploy serves the engine. Calls wait for it less long than its scenarios `late` and `pause` take.
+func deploy(ctx context.Context, t *testing.T, s *testenv.Installation) *e2eflow.Loop {
+	t.Helper()
+	l := s.Loop(ctx)
+	version, err := l.Register(ctx, testenv.ExportModel(ctx, s, l))
+	require.NoError(t, err)
+	require.NoError(t, l.Deploy(ctx, l.Name, version, map[string]any{
+		"engine": "command", "command": engineCommand(t, "{host}", "{port}", "{api_key_file}"),
+		"timeouts": map[string]int{"first_byte_s": 5, "idle_s": 5},
+	}))
+	require.NoError(t, l.AwaitReady(ctx), s.Tail())
+	require.NoError(t, l.Promote(ctx))
+	require.NoError(t, l.MakeToken(ctx, "clients"))
+	return l
+}
+
+// startEngine starts the engine beside the installation, and returns its base URL.
+func startEngine(ctx context.Context, t *testing.T, s *testenv.Installation) string {
+	t.Helper()
+	address := s.FreeAddress()
+	host, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	argv := engineCommand(t, host, port, directKey)
+	cmd := exec.CommandContext(ctx, "python3", argv[1:]...)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() })
+	s.Until(ctx, "the engine listens", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + address + "/v1"
+}
+
+// officialClients returns the commands of the clients.
+func officialClients(t *testing.T) map[string]*exec.Cmd {
+	t.Helper()
+	tool := func(name string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", name), args...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		require.NoError(t, err, name)
+		return strings.TrimSpace(string(out))
+	}
+	folder, err := filepath.Abs("testdata")
+	require.NoError(t, err)
+	python := exec.CommandContext(t.Context(), tool("venv.sh", "clients", filepath.Join(folder, "requirements.lock")), "client.py")
+	node := exec.CommandContext(t.Context(), tool("node.sh"), filepath.Join("node", "client.mjs"))
+	node.Env = append(os.Environ(), "NODE_MODULES="+tool("npm.sh", filepath.Join(folder, "node")))
+	program := filepath.Join(t.TempDir(), "client")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join(folder, "go"), "-o", program, ".")
+	build.Env = append(os.Environ(), "GOWORK=off")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return map[string]*exec.Cmd{"python": python, "node": node, "go": exec.CommandContext(t.Context(), program)}
+}
+
+// call runs a client and returns what its user sees, by scenario.
+func call(ctx context.Context, t *testing.T, client *exec.Cmd, in task) map[string]outcome {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, client.Path, client.Args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stderr = "testdata", client.Env, &bytes.Buffer{}
+	input, err := json.Marshal(in)
+	require.NoError(t, err)
+	cmd.Stdin = bytes.NewReader(input)
+	out, err := cmd.Output()
+	require.NoError(t, err, cmd.Stderr)
+	seen := map[string]outcome{}
+	require.NoError(t, json.Unmarshal(out, &seen), string(out))
+	return seen
+}
+
+// requireSame checks that a client behaves through the deployment as it does without, except where the proxy reports what
+// happened to the engine: a loss is an error that must not be repeated, and a wait has a limit.
+func requireSame(t *testing.T, client string, direct, proxied map[string]outcome) {
+	t.Helper()
+	require.Equal(t, slices.Sorted(maps.Keys(direct)), slices.Sorted(maps.Keys(proxied)))
+	for name, want := range direct {
+		t.Logf("%-10s %s", name, proxied[name])
+		if instead, differs := reported()[name]; differs {
+			require.Equal(t, instead[client], proxied[name].String(), name)
+			continue
+		}
+		require.Equal(t, want, proxied[name], name)
+	}
+	require.Equal(t, `answer 0  "hello"`, proxied["answer"].String())
+	require.Equal(t, "org/100%", proxied["model"].Text)
+}
+
+// reported returns the outcomes that differ, by scenario and client.
+func reported() map[string]map[string]string {
+	return map[string]map[string]string{}
+}
+
+// executions returns how often the engine executed each scenario for each client.
+func executions(ctx context.Context, t *testing.T, in task) map[string]int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.URL+"/executions", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+in.Key)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	counts := map[string]int{}
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&counts))
+	delete(counts, "default") // the probes of the deployment
+	return counts
+}
+
+// requireExecutions checks that the engine works as often as without the proxy, and only once on what was lost.
+func requireExecutions(t *testing.T, direct, proxied map[string]int) {
+	t.Helper()
+	for model, n := range direct {
+		if strings.HasPrefix(model, "lost/") {
+			n = 1
+		}
+		require.Equal(t, n, proxied[model], model)
+	}
+}
