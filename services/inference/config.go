@@ -10,8 +10,9 @@ import (
 // Config holds the settings of the inference service.
 type Config struct {
 	Connect         time.Duration `env:"SERVICE_INFERENCE_CONNECT_TIMEOUT, default=2s" doc:"how long connecting to an engine may take"`
-	FirstByte       time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=2m" doc:"how long an engine may take to begin its response"`
-	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a request body or a response may pause, and how long a body of up to 1 MiB may take in total"`
+	FirstByte       time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=10m" doc:"how long an engine may take to begin its response, unless the revision has its own limit; 1s to 1h"`
+	EngineIdle      time.Duration `env:"SERVICE_INFERENCE_ENGINE_IDLE_TIMEOUT, default=10m" doc:"how long an engine may pause within its response, unless the revision has its own limit; 1s to 1h"`
+	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a caller may pause while it sends the request or reads the response, and an engine while it takes the request; a body of up to 1 MiB must arrive within this time"`
 	EngineSilence   time.Duration `env:"SERVICE_INFERENCE_ENGINE_SILENCE, default=30s" doc:"how long an engine may send no byte to any of its open calls before it is probed; if two probes of the same length fail, the engine is replaced"`
 	MaxBodyMB       int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
 	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long a WebSocket stays open while neither side sends anything"`
@@ -23,11 +24,17 @@ type Config struct {
 	Spool          string  `env:"SERVICE_INFERENCE_SPOOL" doc:"folder that only this process uses; it holds the records of calls while the database is unavailable, and the list of replica ids"`
 }
 
+// maxWait is the longest wait for an engine, the same as that of `serving.timeouts` of a revision.
+const maxWait = time.Hour
+
 // Validate returns an error for the first setting that is out of range.
 func (c *Config) Validate() error {
-	if c.Connect <= 0 || c.FirstByte <= 0 || c.Idle <= 0 || c.SocketIdle <= 0 {
-		return errors.New("SERVICE_INFERENCE_CONNECT_TIMEOUT, SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, SERVICE_INFERENCE_IDLE_TIMEOUT and " +
+	if c.Connect <= 0 || c.Idle <= 0 || c.SocketIdle <= 0 {
+		return errors.New("SERVICE_INFERENCE_CONNECT_TIMEOUT, SERVICE_INFERENCE_IDLE_TIMEOUT and " +
 			"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT must be positive")
+	}
+	if min(c.FirstByte, c.EngineIdle) < time.Second || max(c.FirstByte, c.EngineIdle) > maxWait {
+		return errors.New("SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT and SERVICE_INFERENCE_ENGINE_IDLE_TIMEOUT must be from 1s to 1h")
 	}
 	if c.EngineSilence < time.Second || c.EngineSilence > time.Hour {
 		return errors.New("SERVICE_INFERENCE_ENGINE_SILENCE must be from 1s to 1h")

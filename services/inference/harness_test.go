@@ -48,7 +48,7 @@ type harness struct {
 func defaults(t *testing.T) inference.Config {
 	t.Helper()
 	return inference.Config{
-		Connect: limit, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(), SocketIdle: limit, SocketMessageMB: 1,
+		Connect: limit, FirstByte: limit, EngineIdle: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(), SocketIdle: limit, SocketMessageMB: 1,
 		EngineSilence: limit,
 	}
 }

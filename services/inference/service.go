@@ -93,7 +93,8 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		Roll: &routing.ReplicaFile{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
 	}
 	s.relay = &engineclient.Client{
-		Timeouts: engineclient.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
+		Timeouts: engineclient.Timeouts{Connect: cfg.Connect, Send: cfg.Idle, FirstByte: cfg.FirstByte, Idle: cfg.EngineIdle},
+		Clock:    d.Clock, TLS: d.EngineTLS,
 	}
 	s.watchdog = &engineclient.Watchdog{
 		Client: s.relay, Targets: func() []engineclient.Target { return proxy.Targets(s.lease) }, Store: &engineclient.SilenceStore{Pool: d.Pool},

@@ -177,7 +177,9 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, good.Validate())
 	for name, change := range map[string]func(*inference.Config){
 		"connect": func(c *inference.Config) { c.Connect = 0 }, "first byte": func(c *inference.Config) { c.FirstByte = -1 },
-		"idle": func(c *inference.Config) { c.Idle = 0 }, "no body": func(c *inference.Config) { c.MaxBodyMB = 0 },
+		"long first byte": func(c *inference.Config) { c.FirstByte = time.Hour + 1 }, "long pause": func(c *inference.Config) { c.EngineIdle = time.Hour + 1 },
+		"no pause": func(c *inference.Config) { c.EngineIdle = 0 },
+		"idle":     func(c *inference.Config) { c.Idle = 0 }, "no body": func(c *inference.Config) { c.MaxBodyMB = 0 },
 		"huge body": func(c *inference.Config) { c.MaxBodyMB = 1025 },
 	} {
 		cfg := good

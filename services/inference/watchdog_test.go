@@ -108,7 +108,8 @@ func (r *harness) suspected() (n int) {
 
 func TestHungEngineIsReplaced(t *testing.T) {
 	t.Parallel()
-	r, e := open(t, silence(time.Second)), newToken(t, "good")
+	r := open(t, silence(time.Second), func(c *inference.Config) { c.FirstByte, c.EngineIdle = 3*time.Second, 3*time.Second })
+	e := newToken(t, "good")
 	hung, process := engineProcess(t)
 	r.ready(served(deploymentA, []*registrypeerv1.ServedToken{e.served}, hung))
 	require.Equal(t, http.StatusOK, r.ask(t.Context(), e.text))

@@ -238,6 +238,8 @@ func TestCreateRevision_rejections(t *testing.T) {
 		"rejected":                         {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 3}, nil, fault.Refused, "version 3 of the model is rejected"},
 		"command with llamacpp":            {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Command: []string{"x"}}, fault.Refused, "belong to the engine command"},
 		"engine command without a command": {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Engine: "command"}, fault.Refused, "needs serving.command"},
+		"wait of no seconds":               {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, timeouts(0, 1), fault.Invalid, ""},
+		"wait of over an hour":             {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, timeouts(1, 3601), fault.Invalid, ""},
 		"unknown engine":                   {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Engine: "vllm"}, fault.Invalid, ""},
 	}
 	for name, c := range cases {
@@ -257,6 +259,10 @@ func TestCreateRevision_rejections(t *testing.T) {
 	require.Equal(t, "sha256:"+sum([]byte("mlx==1")), h.ordered(r).GetEngine().GetEnvironment().GetDigest())
 	_, err = h.deployments.CreateDeployment(h.as(ann()), &registryv1.CreateDeploymentRequest{Name: "adder"})
 	refused(t, err, fault.Conflict, "already has a deployment adder")
+}
+
+func timeouts(firstByte, idle int32) *registryv1.Serving {
+	return &registryv1.Serving{Timeouts: &registryv1.ServingTimeouts{FirstByteS: &firstByte, IdleS: &idle}}
 }
 
 func TestStopRevision(t *testing.T) {

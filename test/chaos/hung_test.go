@@ -13,8 +13,12 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// engineSilence is how long an engine in these tests may stay silent before the platform probes it.
-const engineSilence = 3 * time.Second
+const (
+	// engineSilence is how long an engine in these tests may stay silent before the platform probes it.
+	engineSilence = 3 * time.Second
+	// engineWait is how long calls wait for an engine. The slow engine has no counters, so it is not replaced earlier.
+	engineWait = 10 * time.Second
+)
 
 // engineRate is the number of calls that the slow engine serves per second.
 const engineRate = 10
@@ -56,7 +60,10 @@ func TestSingleProcess_slowAndHungEngine(t *testing.T) {
 	length := durationOf(t, "CHAOS_SATURATION", 20*time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*testenv.StageTimeout+2*length)
 	defer cancel()
-	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_INFERENCE_ENGINE_SILENCE": engineSilence.String()}})
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{
+		"SERVICE_INFERENCE_ENGINE_SILENCE": engineSilence.String(), "SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT": engineWait.String(),
+		"SERVICE_INFERENCE_ENGINE_IDLE_TIMEOUT": engineWait.String(),
+	}})
 	sc := &scenario{T: t, s: s, l: s.Loop(ctx)}
 	sc.serveSlowly(ctx)
 	pid := sc.replicaPID(ctx)
@@ -77,7 +84,7 @@ func TestSingleProcess_slowAndHungEngine(t *testing.T) {
 	began := time.Now()
 	end := f.start(ctx)
 	s.Until(ctx, "the engine is replaced", func() bool { now := sc.replicaPID(ctx); return now != 0 && now != pid })
-	require.GreaterOrEqual(t, time.Since(began), 3*engineSilence, "the engine may be replaced only after the silence and two failed probes")
+	require.GreaterOrEqual(t, time.Since(began), engineWait, "the engine may be busy for as long as a call waits")
 	require.NoError(t, sc.l.AwaitReady(ctx), s.Tail())
 	before := f.count()
 	s.Until(ctx, "calls succeed", func() bool { return f.count() > before+engineRate })

@@ -525,7 +525,9 @@ type Serving struct {
 	// Pool in which the engine runs; if empty, `default`.
 	Pool string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
 	// The number of GPUs of the engine. They count against the quota of the owner and of the project's team.
-	Gpus          int32 `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	Gpus int32 `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// How long calls wait for the engine; null for the installation's settings.
+	Timeouts      *ServingTimeouts `protobuf:"bytes,7,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,6 +604,70 @@ func (x *Serving) GetGpus() int32 {
 	return 0
 }
 
+func (x *Serving) GetTimeouts() *ServingTimeouts {
+	if x != nil {
+		return x.Timeouts
+	}
+	return nil
+}
+
+// ServingTimeouts state how long calls wait for an engine. A call that waits for longer is ended; see
+// docs/reference/inference.md.
+type ServingTimeouts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Seconds from the end of the request until the engine begins its response; null for the installation's setting,
+	// 600 by default.
+	FirstByteS *int32 `protobuf:"varint,1,opt,name=first_byte_s,json=firstByteS,proto3,oneof" json:"first_byte_s,omitempty"`
+	// Seconds that the engine may pause within its response; null for the installation's setting, 600 by default.
+	IdleS         *int32 `protobuf:"varint,2,opt,name=idle_s,json=idleS,proto3,oneof" json:"idle_s,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServingTimeouts) Reset() {
+	*x = ServingTimeouts{}
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServingTimeouts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServingTimeouts) ProtoMessage() {}
+
+func (x *ServingTimeouts) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServingTimeouts.ProtoReflect.Descriptor instead.
+func (*ServingTimeouts) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ServingTimeouts) GetFirstByteS() int32 {
+	if x != nil && x.FirstByteS != nil {
+		return *x.FirstByteS
+	}
+	return 0
+}
+
+func (x *ServingTimeouts) GetIdleS() int32 {
+	if x != nil && x.IdleS != nil {
+		return *x.IdleS
+	}
+	return 0
+}
+
 // Replica is one execution of a revision's engine.
 type Replica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -623,7 +689,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[5]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +701,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[5]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +714,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Replica) GetId() string {
@@ -717,7 +783,7 @@ type DeploymentToken struct {
 
 func (x *DeploymentToken) Reset() {
 	*x = DeploymentToken{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[6]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +795,7 @@ func (x *DeploymentToken) String() string {
 func (*DeploymentToken) ProtoMessage() {}
 
 func (x *DeploymentToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[6]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +808,7 @@ func (x *DeploymentToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeploymentToken.ProtoReflect.Descriptor instead.
 func (*DeploymentToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DeploymentToken) GetId() string {
@@ -809,7 +875,7 @@ type CreateDeploymentRequest struct {
 
 func (x *CreateDeploymentRequest) Reset() {
 	*x = CreateDeploymentRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[7]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +887,7 @@ func (x *CreateDeploymentRequest) String() string {
 func (*CreateDeploymentRequest) ProtoMessage() {}
 
 func (x *CreateDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[7]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +900,7 @@ func (x *CreateDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateDeploymentRequest) GetName() string {
@@ -875,7 +941,7 @@ type ListDeploymentsRequest struct {
 
 func (x *ListDeploymentsRequest) Reset() {
 	*x = ListDeploymentsRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[8]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +953,7 @@ func (x *ListDeploymentsRequest) String() string {
 func (*ListDeploymentsRequest) ProtoMessage() {}
 
 func (x *ListDeploymentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[8]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +966,7 @@ func (x *ListDeploymentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsRequest.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListDeploymentsRequest) GetLimit() int32 {
@@ -942,7 +1008,7 @@ type ListDeploymentsResponse struct {
 
 func (x *ListDeploymentsResponse) Reset() {
 	*x = ListDeploymentsResponse{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[9]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1020,7 @@ func (x *ListDeploymentsResponse) String() string {
 func (*ListDeploymentsResponse) ProtoMessage() {}
 
 func (x *ListDeploymentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[9]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1033,7 @@ func (x *ListDeploymentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsResponse.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListDeploymentsResponse) GetDeployments() []*Deployment {
@@ -988,7 +1054,7 @@ type GetDeploymentRequest struct {
 
 func (x *GetDeploymentRequest) Reset() {
 	*x = GetDeploymentRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[10]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1066,7 @@ func (x *GetDeploymentRequest) String() string {
 func (*GetDeploymentRequest) ProtoMessage() {}
 
 func (x *GetDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[10]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1079,7 @@ func (x *GetDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*GetDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetDeploymentRequest) GetDeploymentId() string {
@@ -1036,7 +1102,7 @@ type UpdateDeploymentRequest struct {
 
 func (x *UpdateDeploymentRequest) Reset() {
 	*x = UpdateDeploymentRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1114,7 @@ func (x *UpdateDeploymentRequest) String() string {
 func (*UpdateDeploymentRequest) ProtoMessage() {}
 
 func (x *UpdateDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1127,7 @@ func (x *UpdateDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*UpdateDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateDeploymentRequest) GetDeploymentId() string {
@@ -1089,7 +1155,7 @@ type DeleteDeploymentRequest struct {
 
 func (x *DeleteDeploymentRequest) Reset() {
 	*x = DeleteDeploymentRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1167,7 @@ func (x *DeleteDeploymentRequest) String() string {
 func (*DeleteDeploymentRequest) ProtoMessage() {}
 
 func (x *DeleteDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1180,7 @@ func (x *DeleteDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeleteDeploymentRequest) GetDeploymentId() string {
@@ -1137,7 +1203,7 @@ type SuspendDeploymentRequest struct {
 
 func (x *SuspendDeploymentRequest) Reset() {
 	*x = SuspendDeploymentRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1215,7 @@ func (x *SuspendDeploymentRequest) String() string {
 func (*SuspendDeploymentRequest) ProtoMessage() {}
 
 func (x *SuspendDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1228,7 @@ func (x *SuspendDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*SuspendDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SuspendDeploymentRequest) GetDeploymentId() string {
@@ -1190,7 +1256,7 @@ type ResumeDeploymentRequest struct {
 
 func (x *ResumeDeploymentRequest) Reset() {
 	*x = ResumeDeploymentRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1268,7 @@ func (x *ResumeDeploymentRequest) String() string {
 func (*ResumeDeploymentRequest) ProtoMessage() {}
 
 func (x *ResumeDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1281,7 @@ func (x *ResumeDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*ResumeDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResumeDeploymentRequest) GetDeploymentId() string {
@@ -1240,7 +1306,7 @@ type RollbackDeploymentRequest struct {
 
 func (x *RollbackDeploymentRequest) Reset() {
 	*x = RollbackDeploymentRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1318,7 @@ func (x *RollbackDeploymentRequest) String() string {
 func (*RollbackDeploymentRequest) ProtoMessage() {}
 
 func (x *RollbackDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1331,7 @@ func (x *RollbackDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*RollbackDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RollbackDeploymentRequest) GetDeploymentId() string {
@@ -1307,7 +1373,7 @@ type ListDeploymentEventsRequest struct {
 
 func (x *ListDeploymentEventsRequest) Reset() {
 	*x = ListDeploymentEventsRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1385,7 @@ func (x *ListDeploymentEventsRequest) String() string {
 func (*ListDeploymentEventsRequest) ProtoMessage() {}
 
 func (x *ListDeploymentEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1398,7 @@ func (x *ListDeploymentEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListDeploymentEventsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListDeploymentEventsRequest) GetDeploymentId() string {
@@ -1374,7 +1440,7 @@ type ListDeploymentEventsResponse struct {
 
 func (x *ListDeploymentEventsResponse) Reset() {
 	*x = ListDeploymentEventsResponse{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1452,7 @@ func (x *ListDeploymentEventsResponse) String() string {
 func (*ListDeploymentEventsResponse) ProtoMessage() {}
 
 func (x *ListDeploymentEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1465,7 @@ func (x *ListDeploymentEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListDeploymentEventsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListDeploymentEventsResponse) GetEvents() []*v1.Event {
@@ -1425,7 +1491,7 @@ type CreateRevisionRequest struct {
 
 func (x *CreateRevisionRequest) Reset() {
 	*x = CreateRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1503,7 @@ func (x *CreateRevisionRequest) String() string {
 func (*CreateRevisionRequest) ProtoMessage() {}
 
 func (x *CreateRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1516,7 @@ func (x *CreateRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevisionRequest.ProtoReflect.Descriptor instead.
 func (*CreateRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateRevisionRequest) GetDeploymentId() string {
@@ -1489,7 +1555,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1567,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1580,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRevisionsRequest) GetDeploymentId() string {
@@ -1549,7 +1615,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1627,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1640,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -1597,7 +1663,7 @@ type GetRevisionRequest struct {
 
 func (x *GetRevisionRequest) Reset() {
 	*x = GetRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1675,7 @@ func (x *GetRevisionRequest) String() string {
 func (*GetRevisionRequest) ProtoMessage() {}
 
 func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1688,7 @@ func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetRevisionRequest) GetDeploymentId() string {
@@ -1652,7 +1718,7 @@ type PromoteRevisionRequest struct {
 
 func (x *PromoteRevisionRequest) Reset() {
 	*x = PromoteRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1730,7 @@ func (x *PromoteRevisionRequest) String() string {
 func (*PromoteRevisionRequest) ProtoMessage() {}
 
 func (x *PromoteRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1743,7 @@ func (x *PromoteRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRevisionRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PromoteRevisionRequest) GetDeploymentId() string {
@@ -1707,7 +1773,7 @@ type StartRevisionRequest struct {
 
 func (x *StartRevisionRequest) Reset() {
 	*x = StartRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1785,7 @@ func (x *StartRevisionRequest) String() string {
 func (*StartRevisionRequest) ProtoMessage() {}
 
 func (x *StartRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1798,7 @@ func (x *StartRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRevisionRequest.ProtoReflect.Descriptor instead.
 func (*StartRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartRevisionRequest) GetDeploymentId() string {
@@ -1762,7 +1828,7 @@ type StopRevisionRequest struct {
 
 func (x *StopRevisionRequest) Reset() {
 	*x = StopRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1840,7 @@ func (x *StopRevisionRequest) String() string {
 func (*StopRevisionRequest) ProtoMessage() {}
 
 func (x *StopRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1853,7 @@ func (x *StopRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRevisionRequest.ProtoReflect.Descriptor instead.
 func (*StopRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StopRevisionRequest) GetDeploymentId() string {
@@ -1817,7 +1883,7 @@ type CreateDeploymentTokenRequest struct {
 
 func (x *CreateDeploymentTokenRequest) Reset() {
 	*x = CreateDeploymentTokenRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1895,7 @@ func (x *CreateDeploymentTokenRequest) String() string {
 func (*CreateDeploymentTokenRequest) ProtoMessage() {}
 
 func (x *CreateDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1908,7 @@ func (x *CreateDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeploymentTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeploymentTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateDeploymentTokenRequest) GetDeploymentId() string {
@@ -1874,7 +1940,7 @@ type ListDeploymentTokensRequest struct {
 
 func (x *ListDeploymentTokensRequest) Reset() {
 	*x = ListDeploymentTokensRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +1952,7 @@ func (x *ListDeploymentTokensRequest) String() string {
 func (*ListDeploymentTokensRequest) ProtoMessage() {}
 
 func (x *ListDeploymentTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +1965,7 @@ func (x *ListDeploymentTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListDeploymentTokensRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListDeploymentTokensRequest) GetDeploymentId() string {
@@ -1934,7 +2000,7 @@ type ListDeploymentTokensResponse struct {
 
 func (x *ListDeploymentTokensResponse) Reset() {
 	*x = ListDeploymentTokensResponse{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[27]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2012,7 @@ func (x *ListDeploymentTokensResponse) String() string {
 func (*ListDeploymentTokensResponse) ProtoMessage() {}
 
 func (x *ListDeploymentTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[27]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2025,7 @@ func (x *ListDeploymentTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListDeploymentTokensResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{27}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListDeploymentTokensResponse) GetTokens() []*DeploymentToken {
@@ -1982,7 +2048,7 @@ type RevokeDeploymentTokenRequest struct {
 
 func (x *RevokeDeploymentTokenRequest) Reset() {
 	*x = RevokeDeploymentTokenRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[28]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2060,7 @@ func (x *RevokeDeploymentTokenRequest) String() string {
 func (*RevokeDeploymentTokenRequest) ProtoMessage() {}
 
 func (x *RevokeDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[28]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2073,7 @@ func (x *RevokeDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeploymentTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeploymentTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{28}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RevokeDeploymentTokenRequest) GetDeploymentId() string {
@@ -2080,14 +2146,23 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"logExcerpt\"W\n" +
 	"\x0eRevisionSource\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
-	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"\xf8\x01\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"\xbc\x02\n" +
 	"\aServing\x122\n" +
 	"\x06engine\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15R\x00R\bllamacppR\acommandR\x06engine\x12#\n" +
 	"\x04args\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10@\"\x05r\x03\x18\x80\bR\x04args\x12)\n" +
 	"\acommand\x18\x03 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10@\"\x05r\x03\x18\x80 R\acommand\x12-\n" +
 	"\frequirements\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80@R\frequirements\x12\x1b\n" +
 	"\x04pool\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04pool\x12\x1d\n" +
-	"\x04gpus\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x00R\x04gpus\"\xd9\x01\n" +
+	"\x04gpus\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x00R\x04gpus\x12B\n" +
+	"\btimeouts\x18\a \x01(\v2&.signalbox.registry.v1.ServingTimeoutsR\btimeouts\"\x88\x01\n" +
+	"\x0fServingTimeouts\x121\n" +
+	"\ffirst_byte_s\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90\x1c(\x01H\x00R\n" +
+	"firstByteS\x88\x01\x01\x12&\n" +
+	"\x06idle_s\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90\x1c(\x01H\x01R\x05idleS\x88\x01\x01B\x0f\n" +
+	"\r_first_byte_sB\t\n" +
+	"\a_idle_s\"\xd9\x01\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x14\n" +
@@ -2210,66 +2285,68 @@ func file_signalbox_registry_v1_deployment_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_deployment_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_signalbox_registry_v1_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_signalbox_registry_v1_deployment_proto_goTypes = []any{
 	(*Deployment)(nil),                   // 0: signalbox.registry.v1.Deployment
 	(*Revision)(nil),                     // 1: signalbox.registry.v1.Revision
 	(*RevisionReason)(nil),               // 2: signalbox.registry.v1.RevisionReason
 	(*RevisionSource)(nil),               // 3: signalbox.registry.v1.RevisionSource
 	(*Serving)(nil),                      // 4: signalbox.registry.v1.Serving
-	(*Replica)(nil),                      // 5: signalbox.registry.v1.Replica
-	(*DeploymentToken)(nil),              // 6: signalbox.registry.v1.DeploymentToken
-	(*CreateDeploymentRequest)(nil),      // 7: signalbox.registry.v1.CreateDeploymentRequest
-	(*ListDeploymentsRequest)(nil),       // 8: signalbox.registry.v1.ListDeploymentsRequest
-	(*ListDeploymentsResponse)(nil),      // 9: signalbox.registry.v1.ListDeploymentsResponse
-	(*GetDeploymentRequest)(nil),         // 10: signalbox.registry.v1.GetDeploymentRequest
-	(*UpdateDeploymentRequest)(nil),      // 11: signalbox.registry.v1.UpdateDeploymentRequest
-	(*DeleteDeploymentRequest)(nil),      // 12: signalbox.registry.v1.DeleteDeploymentRequest
-	(*SuspendDeploymentRequest)(nil),     // 13: signalbox.registry.v1.SuspendDeploymentRequest
-	(*ResumeDeploymentRequest)(nil),      // 14: signalbox.registry.v1.ResumeDeploymentRequest
-	(*RollbackDeploymentRequest)(nil),    // 15: signalbox.registry.v1.RollbackDeploymentRequest
-	(*ListDeploymentEventsRequest)(nil),  // 16: signalbox.registry.v1.ListDeploymentEventsRequest
-	(*ListDeploymentEventsResponse)(nil), // 17: signalbox.registry.v1.ListDeploymentEventsResponse
-	(*CreateRevisionRequest)(nil),        // 18: signalbox.registry.v1.CreateRevisionRequest
-	(*ListRevisionsRequest)(nil),         // 19: signalbox.registry.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),        // 20: signalbox.registry.v1.ListRevisionsResponse
-	(*GetRevisionRequest)(nil),           // 21: signalbox.registry.v1.GetRevisionRequest
-	(*PromoteRevisionRequest)(nil),       // 22: signalbox.registry.v1.PromoteRevisionRequest
-	(*StartRevisionRequest)(nil),         // 23: signalbox.registry.v1.StartRevisionRequest
-	(*StopRevisionRequest)(nil),          // 24: signalbox.registry.v1.StopRevisionRequest
-	(*CreateDeploymentTokenRequest)(nil), // 25: signalbox.registry.v1.CreateDeploymentTokenRequest
-	(*ListDeploymentTokensRequest)(nil),  // 26: signalbox.registry.v1.ListDeploymentTokensRequest
-	(*ListDeploymentTokensResponse)(nil), // 27: signalbox.registry.v1.ListDeploymentTokensResponse
-	(*RevokeDeploymentTokenRequest)(nil), // 28: signalbox.registry.v1.RevokeDeploymentTokenRequest
-	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
-	(*v1.Event)(nil),                     // 30: signalbox.common.v1.Event
+	(*ServingTimeouts)(nil),              // 5: signalbox.registry.v1.ServingTimeouts
+	(*Replica)(nil),                      // 6: signalbox.registry.v1.Replica
+	(*DeploymentToken)(nil),              // 7: signalbox.registry.v1.DeploymentToken
+	(*CreateDeploymentRequest)(nil),      // 8: signalbox.registry.v1.CreateDeploymentRequest
+	(*ListDeploymentsRequest)(nil),       // 9: signalbox.registry.v1.ListDeploymentsRequest
+	(*ListDeploymentsResponse)(nil),      // 10: signalbox.registry.v1.ListDeploymentsResponse
+	(*GetDeploymentRequest)(nil),         // 11: signalbox.registry.v1.GetDeploymentRequest
+	(*UpdateDeploymentRequest)(nil),      // 12: signalbox.registry.v1.UpdateDeploymentRequest
+	(*DeleteDeploymentRequest)(nil),      // 13: signalbox.registry.v1.DeleteDeploymentRequest
+	(*SuspendDeploymentRequest)(nil),     // 14: signalbox.registry.v1.SuspendDeploymentRequest
+	(*ResumeDeploymentRequest)(nil),      // 15: signalbox.registry.v1.ResumeDeploymentRequest
+	(*RollbackDeploymentRequest)(nil),    // 16: signalbox.registry.v1.RollbackDeploymentRequest
+	(*ListDeploymentEventsRequest)(nil),  // 17: signalbox.registry.v1.ListDeploymentEventsRequest
+	(*ListDeploymentEventsResponse)(nil), // 18: signalbox.registry.v1.ListDeploymentEventsResponse
+	(*CreateRevisionRequest)(nil),        // 19: signalbox.registry.v1.CreateRevisionRequest
+	(*ListRevisionsRequest)(nil),         // 20: signalbox.registry.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),        // 21: signalbox.registry.v1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),           // 22: signalbox.registry.v1.GetRevisionRequest
+	(*PromoteRevisionRequest)(nil),       // 23: signalbox.registry.v1.PromoteRevisionRequest
+	(*StartRevisionRequest)(nil),         // 24: signalbox.registry.v1.StartRevisionRequest
+	(*StopRevisionRequest)(nil),          // 25: signalbox.registry.v1.StopRevisionRequest
+	(*CreateDeploymentTokenRequest)(nil), // 26: signalbox.registry.v1.CreateDeploymentTokenRequest
+	(*ListDeploymentTokensRequest)(nil),  // 27: signalbox.registry.v1.ListDeploymentTokensRequest
+	(*ListDeploymentTokensResponse)(nil), // 28: signalbox.registry.v1.ListDeploymentTokensResponse
+	(*RevokeDeploymentTokenRequest)(nil), // 29: signalbox.registry.v1.RevokeDeploymentTokenRequest
+	(*timestamppb.Timestamp)(nil),        // 30: google.protobuf.Timestamp
+	(*v1.Event)(nil),                     // 31: signalbox.common.v1.Event
 }
 var file_signalbox_registry_v1_deployment_proto_depIdxs = []int32{
-	29, // 0: signalbox.registry.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
-	29, // 1: signalbox.registry.v1.Deployment.suspended_at:type_name -> google.protobuf.Timestamp
+	30, // 0: signalbox.registry.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	30, // 1: signalbox.registry.v1.Deployment.suspended_at:type_name -> google.protobuf.Timestamp
 	2,  // 2: signalbox.registry.v1.Deployment.reason:type_name -> signalbox.registry.v1.RevisionReason
 	2,  // 3: signalbox.registry.v1.Revision.reason:type_name -> signalbox.registry.v1.RevisionReason
 	3,  // 4: signalbox.registry.v1.Revision.source:type_name -> signalbox.registry.v1.RevisionSource
 	4,  // 5: signalbox.registry.v1.Revision.serving:type_name -> signalbox.registry.v1.Serving
-	5,  // 6: signalbox.registry.v1.Revision.replicas:type_name -> signalbox.registry.v1.Replica
-	29, // 7: signalbox.registry.v1.Revision.created_at:type_name -> google.protobuf.Timestamp
-	29, // 8: signalbox.registry.v1.Revision.ready_at:type_name -> google.protobuf.Timestamp
-	29, // 9: signalbox.registry.v1.Revision.promoted_at:type_name -> google.protobuf.Timestamp
-	29, // 10: signalbox.registry.v1.Replica.started_at:type_name -> google.protobuf.Timestamp
-	29, // 11: signalbox.registry.v1.Replica.ready_at:type_name -> google.protobuf.Timestamp
-	29, // 12: signalbox.registry.v1.DeploymentToken.created_at:type_name -> google.protobuf.Timestamp
-	29, // 13: signalbox.registry.v1.DeploymentToken.revoked_at:type_name -> google.protobuf.Timestamp
-	0,  // 14: signalbox.registry.v1.ListDeploymentsResponse.deployments:type_name -> signalbox.registry.v1.Deployment
-	30, // 15: signalbox.registry.v1.ListDeploymentEventsResponse.events:type_name -> signalbox.common.v1.Event
-	3,  // 16: signalbox.registry.v1.CreateRevisionRequest.source:type_name -> signalbox.registry.v1.RevisionSource
-	4,  // 17: signalbox.registry.v1.CreateRevisionRequest.serving:type_name -> signalbox.registry.v1.Serving
-	1,  // 18: signalbox.registry.v1.ListRevisionsResponse.revisions:type_name -> signalbox.registry.v1.Revision
-	6,  // 19: signalbox.registry.v1.ListDeploymentTokensResponse.tokens:type_name -> signalbox.registry.v1.DeploymentToken
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	6,  // 6: signalbox.registry.v1.Revision.replicas:type_name -> signalbox.registry.v1.Replica
+	30, // 7: signalbox.registry.v1.Revision.created_at:type_name -> google.protobuf.Timestamp
+	30, // 8: signalbox.registry.v1.Revision.ready_at:type_name -> google.protobuf.Timestamp
+	30, // 9: signalbox.registry.v1.Revision.promoted_at:type_name -> google.protobuf.Timestamp
+	5,  // 10: signalbox.registry.v1.Serving.timeouts:type_name -> signalbox.registry.v1.ServingTimeouts
+	30, // 11: signalbox.registry.v1.Replica.started_at:type_name -> google.protobuf.Timestamp
+	30, // 12: signalbox.registry.v1.Replica.ready_at:type_name -> google.protobuf.Timestamp
+	30, // 13: signalbox.registry.v1.DeploymentToken.created_at:type_name -> google.protobuf.Timestamp
+	30, // 14: signalbox.registry.v1.DeploymentToken.revoked_at:type_name -> google.protobuf.Timestamp
+	0,  // 15: signalbox.registry.v1.ListDeploymentsResponse.deployments:type_name -> signalbox.registry.v1.Deployment
+	31, // 16: signalbox.registry.v1.ListDeploymentEventsResponse.events:type_name -> signalbox.common.v1.Event
+	3,  // 17: signalbox.registry.v1.CreateRevisionRequest.source:type_name -> signalbox.registry.v1.RevisionSource
+	4,  // 18: signalbox.registry.v1.CreateRevisionRequest.serving:type_name -> signalbox.registry.v1.Serving
+	1,  // 19: signalbox.registry.v1.ListRevisionsResponse.revisions:type_name -> signalbox.registry.v1.Revision
+	7,  // 20: signalbox.registry.v1.ListDeploymentTokensResponse.tokens:type_name -> signalbox.registry.v1.DeploymentToken
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_deployment_proto_init() }
@@ -2278,20 +2355,21 @@ func file_signalbox_registry_v1_deployment_proto_init() {
 		return
 	}
 	file_signalbox_registry_v1_deployment_proto_msgTypes[0].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[6].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[8].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[11].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[15].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[5].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[7].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[9].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[12].OneofWrappers = []any{}
 	file_signalbox_registry_v1_deployment_proto_msgTypes[16].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[19].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[26].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[17].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[20].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_deployment_proto_rawDesc), len(file_signalbox_registry_v1_deployment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -39,8 +39,8 @@ func TestWatchdog_busyEngine(t *testing.T) {
 	}{
 		"tokens":   {"# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total %d\n", Busy},
 		"labels":   {`vllm:generation_tokens_total{model_name="a b"} %d.0` + "\n", Busy},
-		"requests": {"requests_total %d\nllamacpp:tokens_predicted_total 7\n", Silent},
-		"gauge":    {"llamacpp:predicted_tokens_seconds %d\nllamacpp:tokens_predicted_total 7\n", Silent},
+		"requests": {"requests_total %d\nllamacpp:tokens_predicted_total 7\n", Stalled},
+		"gauge":    {"llamacpp:predicted_tokens_seconds %d\nllamacpp:tokens_predicted_total 7\n", Stalled},
 		"no value": {"tokens_total\nx %d\n", Silent},
 		"none":     {"", Silent},
 	} {

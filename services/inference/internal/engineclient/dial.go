@@ -40,11 +40,11 @@ func (c *Client) secure(ctx context.Context, raw net.Conn, node string) (*tls.Co
 	return secured, nil
 }
 
-// unreachable returns the error of a failed dial: the cause of ctx if ctx has ended, otherwise
+// unreachable returns the error of a failed dial: ErrUnsent and the cause of ctx if ctx has ended, otherwise
 // ErrUnreachable.
 func unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return fmt.Errorf("%w: %w", ErrUnsent, context.Cause(ctx))
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }

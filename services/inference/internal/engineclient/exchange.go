@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -21,12 +22,17 @@ const (
 	maxInformational = 8
 	// maxHeader is the maximum size of a response's status line and headers, in bytes.
 	maxHeader = 64 << 10
+	// inline is the size up to which a body is sent before the response is read, in bytes. The buffers of a connection
+	// hold a request of this size, so sending it cannot block, even if the engine does not read it.
+	inline = 16 << 10
 )
 
 var (
 	// errNothing means that an exchange ended before the first byte of a response.
 	errNothing = errors.New("no byte received")
-	errForm    = errors.New("the engine's response is not valid HTTP")
+	// errStale means that a pooled connection was lost and that the engine cannot have taken the request.
+	errStale = errors.New("the engine had closed the connection")
+	errForm  = errors.New("the engine's response is not valid HTTP")
 )
 
 // deadline returns a deadline for a connection. It uses the real clock, because package net compares it with the real
@@ -38,9 +44,15 @@ type exchange struct {
 	client *Client
 	conn   *link
 	in     Request
+	waits  Waits
 	stop   func() bool // cancels the context.AfterFunc that closes conn
 	sent   chan error  // receives the result of send, once
 	keep   bool
+
+	// wrote is when the last part of the request was written to conn, zero if none was. stuck is true if the engine took
+	// no part of it in time. Both may be read after send has ended.
+	wrote time.Time
+	stuck bool
 
 	mu      sync.Mutex
 	reading bool // the headers have arrived; from now on only the reader of the body sets read deadlines
@@ -58,18 +70,20 @@ type Response struct {
 // try sends the request on one connection and returns when the headers of the response have arrived. If it fails, it
 // closes the connection, at least for writing.
 func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, error) {
-	ex := &exchange{client: c, conn: conn, in: in, sent: make(chan error, 1)}
+	ex := &exchange{client: c, conn: conn, in: in, waits: c.waits(in.Waits), sent: make(chan error, 1)}
+	conn.received, conn.late = false, false
 	ex.stop = context.AfterFunc(ctx, ex.cut)
-	if in.Interrupt == nil {
-		// Reading the body cannot block, so sending needs no goroutine.
-		ex.sent <- ex.send()
+	if in.Interrupt == nil && (in.Body == nil || in.Length >= 0 && in.Length <= inline) {
+		ex.sent <- ex.send() // neither reading the body nor writing it can block
 	} else {
+		// The engine may respond before it has read the body.
 		go func() { ex.sent <- ex.send() }()
 	}
 	resp, err := ex.head() //nolint:bodyclose // Response.Close closes it.
 	if err != nil {
+		at := c.Clock.Now()
 		ex.stop()
-		return nil, ex.explain(ctx, err, ex.leave(err))
+		return nil, ex.explain(ctx, err, ex.leave(err), at)
 	}
 	ex.keep = !resp.Close
 	return &Response{HTTP: resp, ex: ex}, nil
@@ -97,7 +111,7 @@ func (e *exchange) leave(err error) error {
 			_ = e.conn.Close()
 			return sent
 		}
-		e.client.abandoned.add(e.conn, e.client.Clock.Now(), e.client.Timeouts.FirstByte)
+		e.client.abandoned.add(e.conn, e.client.Clock.Now(), e.waits.FirstByte)
 		return nil
 	default: // the request is still being sent
 		return e.end()
@@ -123,10 +137,16 @@ func (s *source) Read(p []byte) (int, error) {
 type paced struct{ *exchange }
 
 func (p paced) Write(b []byte) (int, error) {
-	if err := p.conn.SetWriteDeadline(deadline(p.client.Timeouts.Idle)); err != nil {
+	if err := p.conn.SetWriteDeadline(deadline(p.client.Timeouts.Send)); err != nil {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
-	return p.conn.Write(b)
+	at := p.client.Clock.Now()
+	n, err := p.conn.Write(b)
+	if n > 0 {
+		p.wrote = at
+	}
+	p.stuck = errors.Is(err, os.ErrDeadlineExceeded) // net/http hides this error
+	return n, err
 }
 
 func (e *exchange) send() error {
@@ -153,18 +173,22 @@ func (e *exchange) send() error {
 		// The engine may have responded before it closed the connection, so its response is still read.
 		err = fmt.Errorf("send the request: %w", err)
 	}
-	return errors.Join(err, e.awaitHead())
+	within := e.waits.FirstByte
+	if e.stuck {
+		within = 0 // the engine does not take the request, so it will not respond to it
+	}
+	return errors.Join(err, e.awaitHead(within))
 }
 
-// awaitHead starts the first-byte timeout, unless the headers of the response have already arrived or nothing waits for
+// awaitHead limits the time until the headers of the response, unless they have already arrived or nothing waits for
 // them.
-func (e *exchange) awaitHead() error {
+func (e *exchange) awaitHead(within time.Duration) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.reading || e.over {
 		return nil
 	}
-	if err := e.conn.SetReadDeadline(deadline(e.client.Timeouts.FirstByte)); err != nil {
+	if err := e.conn.SetReadDeadline(deadline(within)); err != nil {
 		return fmt.Errorf("set a deadline: %w", err)
 	}
 	return nil
@@ -219,33 +243,45 @@ func (e *exchange) head() (*http.Response, error) {
 }
 
 // explain returns the error of an exchange that got no response. The parameter err is the error of reading the
-// response, and sent is the error of sending the request.
-func (e *exchange) explain(ctx context.Context, err, sent error) error {
-	var timeout net.Error
+// response, at is the time of this error, and sent is the error of sending the request.
+func (e *exchange) explain(ctx context.Context, err, sent error, at time.Time) error {
+	unsent := e.wrote.IsZero()
+	again := e.in.Body == nil || e.in.Replay != nil
 	switch {
 	case errors.Is(sent, ErrRequestBody):
 		return sent
+	case ctx.Err() != nil && unsent:
+		return fmt.Errorf("%w: %w", ErrUnsent, context.Cause(ctx))
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case e.conn.late: // net/http hides the error of a read within the headers
 		return ErrTimeout
-	case errors.Is(err, errNothing):
-		return fmt.Errorf("%w: %w", ErrConnectionLost, err)
+	case !errors.Is(err, errNothing):
+		return err
+	case unsent && again && e.conn.reused:
+		return fmt.Errorf("%w: %w: %w", errStale, ErrUnsent, err)
+	case unsent && again:
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	case again && e.conn.reused && !e.conn.received && at.Sub(e.wrote) <= lostWithin:
+		return fmt.Errorf("%w: %w", errStale, err)
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrConnectionLost, err)
 }
 
 // Read reads the body of the response. It returns io.EOF only at the end of a complete body; any other error
-// means that the body is truncated.
+// means that the body is truncated. The error wraps ErrTimeout if the engine paused for too long.
 func (a *Response) Read(p []byte) (int, error) {
 	a.ex.conn.wait.hold(false)
-	if err := a.ex.conn.SetReadDeadline(deadline(a.ex.client.Timeouts.Idle)); err != nil {
+	if err := a.ex.conn.SetReadDeadline(deadline(a.ex.waits.Idle)); err != nil {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
 	n, err := a.HTTP.Body.Read(p)
 	if errors.Is(err, io.EOF) {
 		a.done = true
 		return n, io.EOF
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, fmt.Errorf("%w: read its response: %w", ErrTimeout, err)
 	}
 	if err != nil {
 		return n, fmt.Errorf("read the engine's response: %w", err)
@@ -276,16 +312,39 @@ func (a *Response) Close() error {
 	if !a.done || !a.ex.keep || !uncut {
 		return a.ex.end()
 	}
-	select {
-	case err := <-a.ex.sent:
-		if err == nil && a.ex.conn.SetDeadline(time.Time{}) == nil {
-			a.ex.client.pool.put(a.ex.conn, a.ex.client.Clock.Now())
-			return nil
-		}
-		_ = a.ex.conn.Close()
-		return err
-	default:
+	sent, ended := a.ex.ended()
+	if !ended {
 		// The engine responded before it had read the whole request, so the connection cannot be reused.
 		return a.ex.end()
+	}
+	if sent == nil && a.ex.conn.SetDeadline(time.Time{}) == nil {
+		a.ex.client.pool.put(a.ex.conn, a.ex.client.Clock.Now())
+		return nil
+	}
+	_ = a.ex.conn.Close()
+	return sent
+}
+
+// sendEnds is how long the end of a response waits for the end of send, unless send reads from the caller: the engine may
+// have read the last byte of the request before send has returned.
+const sendEnds = 10 * time.Millisecond
+
+// ended returns the result of send, and false if send has not ended.
+func (e *exchange) ended() (sent error, ended bool) {
+	select {
+	case err := <-e.sent:
+		return err, true
+	default:
+	}
+	if e.in.Interrupt != nil {
+		return nil, false
+	}
+	timer := e.client.Clock.NewTimer(sendEnds)
+	defer timer.Stop()
+	select {
+	case err := <-e.sent:
+		return err, true
+	case <-timer.C():
+		return nil, false
 	}
 }

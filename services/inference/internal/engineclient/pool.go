@@ -25,9 +25,12 @@ type link struct {
 	to  Engine
 	in  *bufio.Reader
 	// left is how many more bytes may be read, or -1 for no limit. It limits the headers of a response.
-	left  int
-	since time.Time // when the connection became idle
-	wait  *wait     // the call that uses the connection
+	left     int
+	since    time.Time // when the connection became idle
+	wait     *wait     // the call that uses the connection
+	reused   bool      // the connection has carried another exchange before
+	received bool      // a byte has arrived in the current exchange
+	late     bool      // a read of the current exchange exceeded its deadline
 
 	mu   sync.Mutex
 	over bool // cut was called
@@ -83,11 +86,15 @@ func (l *link) Read(p []byte) (int, error) {
 		p = p[:l.left]
 	}
 	n, err := l.Conn.Read(p)
+	l.late = l.late || errors.Is(err, os.ErrDeadlineExceeded)
 	if l.left > 0 {
 		l.left -= n
 	}
-	if n > 0 && l.wait != nil {
-		l.wait.byte()
+	if n > 0 {
+		l.received = true
+		if l.wait != nil {
+			l.wait.byte()
+		}
 	}
 	return n, err
 }

@@ -21,6 +21,8 @@ type Target struct {
 	// ReplicaID is the engine's replica. Address is the engine's URL, which changes with each start of its process.
 	ReplicaID, Address string
 	APIKey             secret.String
+	// Waits are how long calls wait for this engine, see Request.
+	Waits Waits
 	// Task is what a probe requests: chat (the default), completion or embedding.
 	Task  string
 	Model string
@@ -29,28 +31,34 @@ type Target struct {
 // Verdict is the result of a probe.
 type Verdict string
 
-// The results of a probe. Busy means that the engine did not respond but its token counters grew. Unreachable means
-// that no connection was possible: such an engine does not hang, and its node's agent restarts it.
+// The results of a probe. Busy means that the engine did not respond but its token counters grew, and Stalled that they
+// stood still. Silent means that it did not respond and reported no counters, so that it may be busy or hang.
+// Unreachable means that no connection was possible: such an engine does not hang, and its node's agent restarts it.
 const (
 	Alive       Verdict = "alive"
 	Busy        Verdict = "busy"
+	Stalled     Verdict = "stalled"
 	Silent      Verdict = "silent"
 	Unreachable Verdict = "unreachable"
 )
 
-// Probe requests one token over a new connection. Any response means that the engine is alive. Without a response, the
-// engine is busy if it has processed tokens meanwhile.
+// Probe requests one token over a new connection. Any response means that the engine is alive. Without a response, its
+// token counters show whether it has worked meanwhile.
 func (c *Client) Probe(ctx context.Context, t Target, within time.Duration) Verdict {
 	before, counts := c.progress(ctx, t, within)
 	verdict := c.request(ctx, t, within)
 	if verdict != Silent || !counts {
 		return verdict
 	}
-	if after, counts := c.progress(ctx, t, within); counts && after != before {
-		c.silences.byte(t.Engine, c.Clock.Now())
-		return Busy
+	after, counts := c.progress(ctx, t, within)
+	switch {
+	case !counts:
+		return Silent
+	case after == before:
+		return Stalled
 	}
-	return Silent
+	c.silences.byte(t.Engine, c.Clock.Now())
+	return Busy
 }
 
 // request requests one token.

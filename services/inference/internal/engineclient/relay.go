@@ -5,12 +5,14 @@
 // The package also finds engines that hang: it measures how long no call got a byte, probes the suspected engine, and
 // then requests its replacement.
 //
-// If the engine has closed a pooled connection, the request is repeated once on a new connection, provided that no
-// byte of a response has arrived and the body can be sent again. Nothing else is repeated. When an exchange has
-// ended, the goroutine that sends its body has ended too.
+// A request is sent again only if the engine cannot have taken it: a pooled connection was lost within lostWithin of the
+// last byte written, without a byte received, and the body can be sent again. The request is then repeated once, to the
+// same engine on a new connection. No other request is repeated, because the engine may work on it. When an exchange has
+// ended, the goroutine that sends its request has ended too.
 package engineclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,16 +28,36 @@ import (
 // Timeouts limit the parts of an exchange. There is no total timeout, because a stream may run for a long time.
 type Timeouts struct {
 	Connect time.Duration
-	// FirstByte limits the time from the end of the request to the response.
+	// Send limits each pause in which the engine takes no part of the request.
+	Send time.Duration
+	// FirstByte and Idle are the Waits of requests that have none of their own.
+	FirstByte, Idle time.Duration
+}
+
+// Waits limit how long a call waits for an engine's response.
+type Waits struct {
+	// FirstByte limits the time from the end of the request to the headers of the response.
 	FirstByte time.Duration
-	// Idle limits each pause while the request is sent and while the body of the response is read.
+	// Idle limits each pause within the body of the response.
 	Idle time.Duration
 }
 
+// waits returns w with the client's timeouts in place of those that are 0.
+func (c *Client) waits(w Waits) Waits {
+	return Waits{FirstByte: cmp.Or(w.FirstByte, c.Timeouts.FirstByte), Idle: cmp.Or(w.Idle, c.Timeouts.Idle)}
+}
+
+// lostWithin is the time after the last byte written within which the loss of a pooled connection shows that the engine
+// had closed it and did not take the request.
+const lostWithin = 50 * time.Millisecond
+
 var (
-	// ErrUnreachable means that no connection could be opened and nothing was sent.
+	// ErrUnreachable means that no connection could be opened, or that it was lost before anything was sent. Another
+	// engine may get the request.
 	ErrUnreachable = errors.New("the engine is unreachable")
-	// ErrTimeout means that the engine did not begin its response in time.
+	// ErrUnsent means that nothing was sent. If the context has ended, its cause is wrapped, too.
+	ErrUnsent = errors.New("nothing was sent to the engine")
+	// ErrTimeout means that the engine did not take the request, begin its response or continue it in time.
 	ErrTimeout = errors.New("the engine did not respond in time")
 	// ErrConnectionLost means that the connection ended before the first byte of a response.
 	ErrConnectionLost = errors.New("the engine closed the connection without a response")
@@ -59,6 +81,8 @@ type Request struct {
 	Interrupt func()
 	// Length is the length of the body, -1 if unknown.
 	Length int64
+	// Waits replace the client's timeouts, except those that are 0.
+	Waits Waits
 	// Upgrade allows the engine to switch to the protocol that Header requests.
 	Upgrade bool
 	// Informational receives the 1xx responses that precede the final one, except 100 Continue. The function may be nil.
@@ -108,11 +132,12 @@ func (c *Client) do(ctx context.Context, to Engine, in Request, w *wait) (*Respo
 	if in.Body == nil || in.Replay != nil {
 		if conn := c.pool.get(to); conn != nil {
 			conn.wait = w
+			conn.reused = true
 			answer, err := c.try(ctx, conn, in)
-			if err == nil || !errors.Is(err, ErrConnectionLost) || ctx.Err() != nil {
+			if !errors.Is(err, errStale) {
 				return answer, err
 			}
-			return c.again(ctx, to, in, w)
+			return c.again(ctx, to, in, w, err)
 		}
 	}
 	conn, err := c.dial(ctx, to)
@@ -123,15 +148,18 @@ func (c *Client) do(ctx context.Context, to Engine, in Request, w *wait) (*Respo
 	return c.try(ctx, conn, in)
 }
 
-// again repeats a request on a new connection after a pooled one was lost.
-func (c *Client) again(ctx context.Context, to Engine, in Request, w *wait) (*Response, error) {
+// again repeats a request on a new connection after a pooled one was lost with the error stale.
+func (c *Client) again(ctx context.Context, to Engine, in Request, w *wait, stale error) (*Response, error) {
 	if in.Replay != nil {
 		in.Body = in.Replay()
 	}
 	conn, err := c.dial(ctx, to)
-	if err != nil {
-		// The request may have reached this engine, so the error must not be ErrUnreachable: the caller would then
-		// send the request to another engine, too.
+	switch {
+	case err != nil && errors.Is(stale, ErrUnsent):
+		return nil, err
+	case err != nil:
+		// A part of the request may have reached this engine, so the error must not be ErrUnreachable: the caller would
+		// then send the request to another engine, too.
 		return nil, fmt.Errorf("%w; a new connection failed: %s", ErrConnectionLost, err.Error())
 	}
 	conn.wait = w

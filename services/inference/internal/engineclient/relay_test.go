@@ -69,7 +69,7 @@ func echo(_ int, c net.Conn, in *bufio.Reader) {
 
 func client(t *testing.T) *engineclient.Client {
 	t.Helper()
-	c := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: time.Minute, FirstByte: time.Minute, Idle: time.Minute}, Clock: clock.Real()}
+	c := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: time.Minute, Send: time.Minute, FirstByte: time.Minute, Idle: time.Minute}, Clock: clock.Real()}
 	t.Cleanup(c.CloseIdle)
 	return c
 }

@@ -15,9 +15,11 @@ const (
 	enoughProbes = 2
 	// looks is how many times the watchdog looks at the engines within the time that counts as silence.
 	looks = 6
-	// giveUp is the age at which a suspicion is dropped, as a multiple of the time that counts as silence. If calls
-	// still wait, the engine is suspected again.
+	// giveUp is how long a suspicion is kept after it should have led to a replacement, as a multiple of the time that
+	// counts as silence. If calls still wait, the engine is suspected again.
 	giveUp = 20
+	// longestWait is the longest time that calls wait for the engines that this replica does not know.
+	longestWait = time.Hour
 )
 
 // Replacer replaces an engine. Its result is false if another engine has already taken the engine's place.
@@ -34,7 +36,8 @@ type tally interface {
 // Watchdog finds engines that hang. An engine is suspected when calls wait and none got a byte for a while. It is
 // replaced if two probes then fail and no replica of inference gets a byte meanwhile. An engine that has more calls
 // than it can serve is not replaced, because some of the calls get bytes, or would get them if their callers had not
-// left (see abandoned), or its token counters grow (see progress).
+// left (see abandoned), or its token counters grow (see progress). An engine without such counters may be busy with one
+// long call: the second probe waits until the engine has been silent for as long as its calls may wait.
 type Watchdog struct {
 	Client *Client
 	// Targets returns the engines to which calls are sent.
@@ -50,6 +53,10 @@ type Watchdog struct {
 	Tally tally
 
 	probing sync.WaitGroup
+
+	mu sync.Mutex
+	// stalled contains the suspected engines whose counters stood still during a probe of this process.
+	stalled map[execution]bool
 }
 
 // Run watches the engines until ctx ends, and then waits for open probes.
@@ -65,6 +72,7 @@ func (d *Watchdog) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.forget(rows)
 	d.Client.hearAbandoned()
 	silent := d.Client.silences.silent(d.After, d.Clock.Now())
 	if len(rows)+len(silent) == 0 {
@@ -101,13 +109,19 @@ func (d *Watchdog) suspect(ctx context.Context, t Target, quiet time.Duration) e
 // is false if this replica sends no calls to the engine.
 func (d *Watchdog) pursue(ctx context.Context, s *Suspicion, t Target, served bool) error {
 	ago, heard := d.Client.silences.heardAgo(t.Engine, d.Clock.Now())
+	wait := longestWait
+	if served {
+		wait = d.wait(t)
+	}
 	switch {
-	case s.Age > giveUp*d.After, served && heard && ago < s.Age:
+	case s.Age > wait+giveUp*d.After, served && heard && ago < s.Age:
 		return d.Store.Clear(ctx, s.execution())
 	case !served:
 		return nil
 	case s.FailedProbes >= enoughProbes:
 		return d.replace(ctx, s, t)
+	case s.FailedProbes == enoughProbes-1 && s.Age+d.After < wait:
+		return nil // it may be busy
 	}
 	const probeTimes = 3 // a claim lasts longer than a probe with its requests for metrics
 	claimed, err := d.Store.Claim(ctx, s.execution(), d.Name, probeTimes*d.After)
@@ -116,6 +130,38 @@ func (d *Watchdog) pursue(ctx context.Context, s *Suspicion, t Target, served bo
 	}
 	d.probing.Go(func() { d.probe(ctx, t) })
 	return nil
+}
+
+// wait returns how long an engine must be silent before its last probe: not at all if its counters stood still,
+// otherwise as long as a call may wait for a byte.
+func (d *Watchdog) wait(t Target) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stalled[execution{t.ReplicaID, t.Address}] {
+		return 0
+	}
+	w := d.Client.waits(t.Waits)
+	return max(w.FirstByte, w.Idle)
+}
+
+// forget drops what is known about engines that are no longer suspected.
+func (d *Watchdog) forget(suspected []*Suspicion) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept := map[execution]bool{}
+	for _, s := range suspected {
+		if d.stalled[s.execution()] {
+			kept[s.execution()] = true
+		}
+	}
+	d.stalled = kept
+}
+
+// stall records that the counters of a suspected engine stood still.
+func (d *Watchdog) stall(e execution) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stalled[e] = true
 }
 
 // probe sends one probe and stores the result. If storing it fails, another process probes the engine after a while.
@@ -130,6 +176,9 @@ func (d *Watchdog) probe(ctx context.Context, t Target) {
 	switch result {
 	case Alive, Busy:
 		err = d.Store.Clear(ctx, e)
+	case Stalled:
+		d.stall(e)
+		err = d.Store.Failed(ctx, e, d.Name)
 	case Silent:
 		err = d.Store.Failed(ctx, e, d.Name)
 	case Unreachable: // the claim expires by itself

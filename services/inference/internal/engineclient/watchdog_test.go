@@ -84,7 +84,7 @@ func newWatchHarness(t *testing.T, responds func(path string) bool) *watchHarnes
 // replica returns the watchdog of one replica.
 func (h *watchHarness) replica(name string) *Watchdog {
 	h.t.Helper()
-	c := &Client{Timeouts: Timeouts{Connect: time.Minute, FirstByte: time.Minute, Idle: time.Minute}, Clock: h.clock}
+	c := &Client{Timeouts: Timeouts{Connect: time.Minute, Send: time.Minute, FirstByte: time.Minute, Idle: time.Minute}, Clock: h.clock}
 	h.t.Cleanup(c.CloseIdle)
 	return &Watchdog{
 		Client: c, Store: &SilenceStore{Pool: h.pool}, Replacer: &h.found, After: watchAfter, Name: name, Clock: h.clock,

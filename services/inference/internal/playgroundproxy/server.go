@@ -11,7 +11,6 @@ import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
 
@@ -26,12 +25,8 @@ func (r *Registry) Admit(ctx context.Context, sessionID string, target int32) (A
 	if err != nil {
 		return Admitted{}, err
 	}
-	replica := out.GetReplica()
 	return Admitted{
-		Replica: &routing.Replica{
-			ID: replica.GetId(), Address: replica.GetAddress(), NodeID: replica.GetNodeId(), APIKey: secret.New(replica.GetApiKey()),
-		},
-		ExpiresAt: out.GetExpiresAt().AsTime(), UserID: out.GetUserId(), Username: out.GetUsername(),
+		Replica: routing.ReadReplica(out.GetReplica()), ExpiresAt: out.GetExpiresAt().AsTime(), UserID: out.GetUserId(), Username: out.GetUsername(),
 	}, nil
 }
 

@@ -27,7 +27,8 @@ func Targets(lease *routing.Lease) []engineclient.Target {
 			}
 			all = append(all, engineclient.Target{
 				Engine: to, RevisionID: d.Promoted.ID, ReplicaID: r.ID, Address: r.Address, APIKey: r.APIKey,
-				Task: d.Promoted.Task, Model: d.Promoted.Model,
+				Waits: engineclient.Waits{FirstByte: r.FirstByte, Idle: r.Idle},
+				Task:  d.Promoted.Task, Model: d.Promoted.Model,
 			})
 		}
 	})

@@ -39,6 +39,7 @@ type exchange struct {
 	caller *caller
 	in     engineclient.Request
 	upload *upload // nil if the body was read completely before the call was relayed
+	sent   bool    // an engine may have received the call or a part of it
 }
 
 // call relays one admitted call and records it.
@@ -59,6 +60,18 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 	}
 	defer p.busy.leave(e.rec.ReplicaID)
 	e.respond(ctx, answer)
+	e.linger()
+}
+
+// lingerFor is how long the server reads the rest of a body that the engine did not need, after the response. net/http
+// waits as long before it closes such a connection.
+const lingerFor = 500 * time.Millisecond
+
+// linger keeps a response to a body that was not read to its end from being lost.
+func (e *exchange) linger() {
+	if e.upload != nil && !e.upload.ended.Load() {
+		e.caller.resume(lingerFor)
+	}
 }
 
 // exchange creates the exchange of a call and its record.
@@ -127,7 +140,8 @@ func (e *exchange) prepare(r *http.Request) error {
 	return nil
 }
 
-// dial sends the call to a replica. It tries the next replica only if nothing was sent to the previous one.
+// dial sends the call to a replica. It tries the next replica only if nothing was sent to the previous one. Package
+// engineclient decides when a call is sent again to the same one.
 func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Response, error) {
 	var last error
 	for _, replica := range e.busy.choose(e.a.deployment.Promoted.Replicas) {
@@ -141,15 +155,21 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Res
 		if e.a.socket {
 			socketHeader(e.in.Header, r.Header)
 		}
+		e.in.Waits = engineclient.Waits{FirstByte: replica.FirstByte, Idle: replica.Idle}
 		e.busy.enter(replica.ID)
 		answer, err := e.Relay.Do(ctx, to, e.in)
 		if err == nil {
+			e.sent = true
 			return answer, nil
 		}
 		e.busy.leave(replica.ID)
 		last = err
 		if !errors.Is(err, engineclient.ErrUnreachable) {
+			e.sent = !errors.Is(err, engineclient.ErrUnsent)
 			return nil, err
+		}
+		if e.in.Replay != nil {
+			e.in.Body = e.in.Replay()
 		}
 	}
 	return nil, last
@@ -161,7 +181,7 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
 		// The size of this body was unknown when the method fits checked the request, so the body is refused only now.
 		w.Header().Set("Connection", "close")
-		e.caller.resume()
+		e.caller.resume(e.Idle)
 		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
 		return
 	}
@@ -178,7 +198,13 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	e.rec.Status = int32(fault.HTTPStatus(answer.Kind))
 	e.record(ctx)
 	e.closeAfterPart()
+	if e.sent && !errors.Is(err, engineclient.ErrRequestBody) {
+		// The engine may work on the call, or may have done so: a repeat would do the work again.
+		w.Header().Set("X-Should-Retry", "false")
+		answer = answer.WithRetryAfter(-1)
+	}
 	e.write(w, answer, e.a.requestID)
+	e.linger()
 }
 
 // explain returns the outcome to record for a failure and the error to send to the caller. The error is nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // caller is the connection to the caller. Its deadlines use the real clock, because package net compares them with
-// the real time. When the call ends, reads and writes return at once.
+// the real time. They are set only while something is read or written: HTTP/2 ends a stream whose deadline passes, even
+// if nothing waits for the caller. When the call ends, reads and writes return at once.
 type caller struct {
 	ctx  context.Context //nolint:containedctx // the context of the call.
 	w    http.ResponseWriter
@@ -22,6 +24,9 @@ type caller struct {
 	// until is when the body must have arrived. It is zero for a streamed body, whose only limit is that no pause may
 	// reach idle.
 	until time.Time
+
+	mu          sync.Mutex
+	interrupted bool // the body must not be read any more
 }
 
 func newCaller(ctx context.Context, w http.ResponseWriter, idle time.Duration) *caller {
@@ -33,12 +38,35 @@ func past() time.Time { return time.Unix(1, 0) }
 
 func (c *caller) soon() time.Time { return clock.Real().Now().Add(c.idle) }
 
-// interrupt makes a blocked read of the body return.
-func (c *caller) interrupt() { _ = c.ctl.SetReadDeadline(past()) }
+// interrupt makes a blocked read of the body return, and all later ones.
+func (c *caller) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interrupted = true
+	_ = c.ctl.SetReadDeadline(past())
+}
 
-// resume lets the server read some more of a refused body, because the response can be lost if a connection is closed
-// while bytes are unread.
-func (c *caller) resume() { _ = c.ctl.SetReadDeadline(c.soon()) }
+// limitRead sets the deadline of reads, unless they were interrupted.
+func (c *caller) limitRead(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.interrupted {
+		return errInterrupted
+	}
+	if err := c.ctl.SetReadDeadline(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("set a deadline: %w", err)
+	}
+	return nil
+}
+
+// errInterrupted is the error of reads of the body after interrupt.
+var errInterrupted = errors.New("the rest of the request body is not needed")
+
+// resume lets the server read some more of a body that was not read to its end, because the response can be lost if a
+// connection is closed while bytes are unread.
+func (c *caller) resume(within time.Duration) {
+	_ = c.ctl.SetReadDeadline(clock.Real().Now().Add(within))
+}
 
 // readBody reads a part of the body within the idle time, and before until.
 func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
@@ -46,8 +74,8 @@ func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 	if !c.until.IsZero() && c.until.Before(deadline) {
 		deadline = c.until
 	}
-	if err := c.ctl.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return 0, fmt.Errorf("set a deadline: %w", err)
+	if err := c.limitRead(deadline); err != nil {
+		return 0, err
 	}
 	// Check this after setting the deadline: if the call has ended, the new deadline has just overwritten the expired
 	// one.
@@ -55,9 +83,10 @@ func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 		return 0, context.Cause(c.ctx)
 	}
 	n, err := body.Read(p)
-	if errors.Is(err, io.EOF) {
-		// The server now reads from the connection in the background. An old deadline must not interrupt it.
-		_ = c.ctl.SetReadDeadline(time.Time{})
+	// After the end of the body, the server reads from the connection in the background. An old deadline must not
+	// interrupt it.
+	if clearing := c.limitRead(time.Time{}); clearing != nil && err == nil {
+		err = clearing
 	}
 	return n, err
 }
@@ -81,6 +110,7 @@ func (c *caller) write(p []byte) error {
 	if err := c.ctl.Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errCaller, err)
 	}
+	c.settle()
 	return nil
 }
 
@@ -95,7 +125,7 @@ func (c *caller) farewell(p []byte) {
 	}
 }
 
-// settle resets the write deadline for the next request on the connection.
+// settle resets the write deadline for the next write, or the next request on the connection.
 func (c *caller) settle() { _ = c.ctl.SetWriteDeadline(time.Time{}) }
 
 // upload is the body of a request. At most left more bytes may be read from it.

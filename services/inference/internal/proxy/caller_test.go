@@ -40,16 +40,14 @@ func TestCallerDeadlinesReset(t *testing.T) {
 	got, err := io.ReadAll(&upload{caller: c, in: strings.NewReader("body"), left: 10})
 	require.NoError(t, err)
 	require.Equal(t, "body", string(got))
-	require.Greater(t, len(d.read), 1, "each read must set a deadline")
-	for _, at := range d.read[:len(d.read)-1] {
-		require.True(t, at.After(time.Now()), "the deadline must be in the future")
-	}
-	require.True(t, d.read[len(d.read)-1].IsZero(), "the read deadline must be cleared after the body")
+	require.Greater(t, len(d.read), 3, "each read must set a deadline and clear it")
 	require.NoError(t, c.write([]byte("a")))
 	require.NoError(t, c.write(nil))
-	require.Len(t, d.write, 2)
-	c.settle()
-	require.True(t, d.write[2].IsZero(), "settle must clear the write deadline")
+	require.Len(t, d.write, 4)
+	for i, at := range append(d.read, d.write...) {
+		require.Equal(t, i%2 == 1, at.IsZero(), "between two reads or writes, no deadline may be set")
+		require.True(t, at.IsZero() || at.After(time.Now()), "the deadline must be in the future")
+	}
 	require.True(t, d.Flushed)
 }
 
@@ -62,9 +60,9 @@ func TestCallerWholeBodyHasOneDeadline(t *testing.T) {
 		Proxy: &Proxy{MaxBody: 10}, a: &admitted{target: &url.URL{}}, rec: &traffic.Call{}, caller: newCaller(t.Context(), d, time.Hour),
 	}
 	require.NoError(t, e.prepare(r))
-	require.Greater(t, len(d.read), 4)
-	for _, at := range d.read[:len(d.read)-1] {
-		require.Equal(t, d.read[0], at, "bytes that arrive slowly must not extend the deadline")
+	require.Greater(t, len(d.read), 8)
+	for i, at := range d.read {
+		require.True(t, i%2 == 1 && at.IsZero() || at.Equal(d.read[0]), "bytes that arrive slowly must not extend the deadline")
 	}
 	require.True(t, d.read[len(d.read)-1].IsZero())
 }
@@ -75,7 +73,10 @@ func TestCallerInterruptAndResume(t *testing.T) {
 	c := newCaller(t.Context(), d, time.Hour)
 	c.interrupt()
 	require.True(t, d.read[0].Before(time.Now()))
-	c.resume()
+	_, err := c.readBody(strings.NewReader("x"), make([]byte, 1))
+	require.ErrorIs(t, err, errInterrupted)
+	require.Len(t, d.read, 1, "a later read must not replace the deadline")
+	c.resume(time.Hour)
 	require.True(t, d.read[1].After(time.Now()), "resume must allow further reads")
 }
 

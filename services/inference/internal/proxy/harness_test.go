@@ -137,7 +137,7 @@ func newHarness(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *
 	l := &fakeRecorder{outcomes: map[string]int{}, refusals: map[string]int{}}
 	r := &harness{t: t, recorder: l, mono: mono}
 	held := routing.New(func() time.Duration { return time.Duration(mono.Load()) })
-	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, FirstByte: patience, Idle: patience}, Clock: clk}
+	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, Send: patience, FirstByte: patience, Idle: patience}, Clock: clk}
 	r.proxy = &Proxy{
 		Lease: held, Relay: client, Recorder: l, Tally: l, Clock: clk, IDs: id.NewSource(clk, rand.Reader),
 		Log: slog.New(slog.DiscardHandler), MaxBody: maxBody, Idle: patience,

@@ -69,7 +69,7 @@ func TestReadSnapshot(t *testing.T) {
 	in.Deployments[0].Suspended = true
 	in.Deployments[0].Promoted = &registrypeerv1.ServedRevision{
 		Id: "rev_1", Number: 4, Ready: true, Reason: "r",
-		Replicas: []*registrypeerv1.ServedReplica{{Id: "rep_1", Address: "http://x:1", ApiKey: "key"}},
+		Replicas: []*registrypeerv1.ServedReplica{{Id: "rep_1", Address: "http://x:1", ApiKey: "key", FirstByteS: 1800, IdleS: 60}},
 	}
 	_, err := l.apply(7, in)
 	require.NoError(t, err)
@@ -83,6 +83,7 @@ func TestReadSnapshot(t *testing.T) {
 	require.Equal(t, []string{"usr_1", "prj_1", "all"}, []string{d.OwnerID, d.ProjectID, d.Visibility})
 	require.Equal(t, int32(4), d.Promoted.Number)
 	require.Equal(t, "key", d.Promoted.Replicas[0].APIKey.Reveal())
+	require.Equal(t, []time.Duration{30 * time.Minute, time.Minute}, []time.Duration{d.Promoted.Replicas[0].FirstByte, d.Promoted.Replicas[0].Idle})
 	for _, bad := range [][]byte{nil, {}, sum("a")[:31], append(sum("a"), 0), sum("b")} {
 		_, ok := l.Token(bad)
 		require.False(t, ok)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -47,6 +48,17 @@ type Replica struct {
 	// NodeID is the node whose identity the peer must prove if Address is https.
 	NodeID string
 	APIKey secret.String
+	// FirstByte and Idle are how long calls wait for the first byte of the engine's response, and between its bytes; 0
+	// for the settings of the service.
+	FirstByte, Idle time.Duration
+}
+
+// ReadReplica returns the replica in a message of the registry.
+func ReadReplica(in *registrypeerv1.ServedReplica) *Replica {
+	return &Replica{
+		ID: in.GetId(), Address: in.GetAddress(), NodeID: in.GetNodeId(), APIKey: secret.New(in.GetApiKey()),
+		FirstByte: time.Duration(in.GetFirstByteS()) * time.Second, Idle: time.Duration(in.GetIdleS()) * time.Second,
+	}
 }
 
 // Token is a deployment token; snapshots store only its hash.
@@ -132,9 +144,7 @@ func readRevision(in *registrypeerv1.ServedRevision) *Revision {
 	}
 	r := &Revision{ID: in.GetId(), Number: in.GetNumber(), Ready: in.GetReady(), Reason: in.GetReason(), Task: in.GetTask(), Model: in.GetModel()}
 	for _, rep := range in.GetReplicas() {
-		r.Replicas = append(r.Replicas, &Replica{
-			ID: rep.GetId(), Address: rep.GetAddress(), NodeID: rep.GetNodeId(), APIKey: secret.New(rep.GetApiKey()),
-		})
+		r.Replicas = append(r.Replicas, ReadReplica(rep))
 	}
 	return r
 }

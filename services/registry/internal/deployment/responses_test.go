@@ -107,7 +107,10 @@ func TestServer_CreateRevision_keepsRequest(t *testing.T) {
 	d := newServerHarness(t)
 	ctx, _ := as(t, editor(), "")
 	in := d.create()
-	in.Serving = &registryv1.Serving{Engine: "command", Command: []string{"serve", "--all"}, Requirements: "vllm==1\n", Args: []string{"-v"}, Pool: "gpu", Gpus: 2}
+	in.Serving = &registryv1.Serving{
+		Engine: "command", Command: []string{"serve", "--all"}, Requirements: "vllm==1\n", Args: []string{"-v"}, Pool: "gpu", Gpus: 2,
+		Timeouts: &registryv1.ServingTimeouts{FirstByteS: proto.Int32(1800)},
+	}
 	got, err := d.CreateRevision(ctx, in)
 	require.NoError(t, err)
 	require.True(t, proto.Equal(in.GetServing(), got.GetServing()), "%v", got.GetServing())

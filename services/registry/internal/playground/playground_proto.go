@@ -3,7 +3,6 @@ package playground
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
@@ -26,10 +25,4 @@ func toProto(s *Session, targets []*revision.Revision) *registryv1.PlaygroundSes
 		})
 	}
 	return out
-}
-
-func replicaToProto(r *revision.Revision) *registrypeerv1.ServedReplica {
-	return &registrypeerv1.ServedReplica{
-		Id: r.ReplicaID(), Address: r.Engine.Address, ApiKey: r.Engine.Key.Reveal(), NodeId: r.Engine.NodeID,
-	}
 }

@@ -25,8 +25,11 @@ func (b *harness) admit(ctx context.Context, s *registryv1.PlaygroundSession, ta
 func TestPlaygroundSession_becomesReady(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	s, err := b.CreatePlaygroundSession(b.ann(), b.ask(2))
+	in, wait := b.ask(2), int32(1800)
+	in.Targets[1].Serving = &registryv1.Serving{Timeouts: &registryv1.ServingTimeouts{FirstByteS: &wait}}
+	s, err := b.CreatePlaygroundSession(b.ann(), in)
 	require.NoError(t, err)
+	require.Equal(t, wait, s.GetTargets()[1].GetServing().GetTimeouts().GetFirstByteS())
 	require.Equal(t, []any{"queued", "try it", int32(600)}, []any{s.GetState(), s.GetTitle(), s.GetIdleTimeoutS()})
 	require.True(t, s.GetExpiresAt().AsTime().Equal(b.clock.Now().Add(30*time.Minute)))
 	held := b.engines(s)
@@ -47,6 +50,7 @@ func TestPlaygroundSession_becomesReady(t *testing.T) {
 	got, err := b.admit(b.ann(), s, 2)
 	require.NoError(t, err)
 	require.Equal(t, []string{"http://127.0.0.1:9", "engine-key", "usr_1"}, []string{got.GetReplica().GetAddress(), got.GetReplica().GetApiKey(), got.GetUsername()})
+	require.Equal(t, wait, got.GetReplica().GetFirstByteS())
 	_, err = b.admit(b.ann(), s, 3)
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }

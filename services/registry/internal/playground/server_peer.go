@@ -73,7 +73,7 @@ func (s *PeerServer) AdmitCall(ctx context.Context, in *registrypeerv1.AdmitCall
 		return nil, err
 	}
 	return &registrypeerv1.AdmitCallResponse{
-		Replica: replicaToProto(r), ExpiresAt: timestamppb.New(session.ExpiresAt), UserId: c.Subject, Username: c.Username,
+		Replica: revision.ReplicaToProto(r), ExpiresAt: timestamppb.New(session.ExpiresAt), UserId: c.Subject, Username: c.Username,
 	}, nil
 }
 

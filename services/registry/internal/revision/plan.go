@@ -56,6 +56,9 @@ func (s Serving) WithDefaults() Serving {
 	if s.Command == nil {
 		s.Command = []string{}
 	}
+	if s.Timeouts != nil && *s.Timeouts == (Timeouts{}) {
+		s.Timeouts = nil
+	}
 	return s
 }
 

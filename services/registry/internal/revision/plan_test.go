@@ -60,6 +60,9 @@ func TestRevisionDigest(t *testing.T) {
 	}
 	plain := of("sha256:a", revision.Serving{})
 	require.Equal(t, plain, of("sha256:a", revision.Serving{Engine: revision.EngineLlamaCpp, Pool: "default", Args: []string{}}), "settings with explicit defaults have the same digest")
+	require.Equal(t, plain, of("sha256:a", revision.Serving{Timeouts: &revision.Timeouts{}}))
+	require.Equal(t, "sha256:3ebe1602", plain[:15], "revisions of earlier releases must keep their digests")
+	require.NotEqual(t, plain, of("sha256:a", revision.Serving{Timeouts: &revision.Timeouts{IdleS: 1}}))
 	require.NotEqual(t, plain, of("sha256:b", revision.Serving{}))
 	require.NotEqual(t, plain, of("sha256:a", revision.Serving{Args: []string{"-c"}}))
 }

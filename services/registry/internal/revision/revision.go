@@ -77,6 +77,15 @@ type Serving struct {
 	Requirements string   `json:"requirements"`
 	Pool         string   `json:"pool"`
 	GPUs         int32    `json:"gpus"`
+	// Timeouts is nil if calls wait as long as the settings of inference state. It is then not part of the digest.
+	Timeouts *Timeouts `json:"timeouts,omitempty"`
+}
+
+// Timeouts states for how many seconds calls wait for an engine. A value of 0 stands for the setting of inference.
+type Timeouts struct {
+	// FirstByteS limits the time until the engine begins its response, and IdleS its pauses within the response.
+	FirstByteS int32 `json:"first_byte_s,omitempty"`
+	IdleS      int32 `json:"idle_s,omitempty"`
 }
 
 // Revision is one candidate of a deployment, which may be promoted.

@@ -3,6 +3,7 @@ package revision
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
@@ -41,15 +42,42 @@ func replicasToProto(r *Revision) []*registryv1.Replica {
 }
 
 func servingToProto(s Serving) *registryv1.Serving {
-	return &registryv1.Serving{
+	out := &registryv1.Serving{
 		Engine: s.Engine, Args: s.Args, Command: s.Command, Requirements: s.Requirements, Pool: s.Pool, Gpus: s.GPUs,
 	}
+	if t := s.Timeouts; t != nil {
+		out.Timeouts = &registryv1.ServingTimeouts{FirstByteS: nonZero(t.FirstByteS), IdleS: nonZero(t.IdleS)}
+	}
+	return out
+}
+
+// nonZero returns nil for 0.
+func nonZero(n int32) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // ServingFromProto returns the Serving in a request.
 func ServingFromProto(s *registryv1.Serving) Serving {
-	return Serving{
+	out := Serving{
 		Engine: s.GetEngine(), Args: s.GetArgs(), Command: s.GetCommand(), Requirements: s.GetRequirements(),
 		Pool: s.GetPool(), GPUs: s.GetGpus(),
 	}
+	if t := s.GetTimeouts(); t != nil {
+		out.Timeouts = &Timeouts{FirstByteS: t.GetFirstByteS(), IdleS: t.GetIdleS()}
+	}
+	return out
+}
+
+// ReplicaToProto converts the current execution of the engine for the inference service.
+func ReplicaToProto(r *Revision) *registrypeerv1.ServedReplica {
+	out := &registrypeerv1.ServedReplica{
+		Id: r.ReplicaID(), Address: r.Engine.Address, ApiKey: r.Engine.Key.Reveal(), NodeId: r.Engine.NodeID,
+	}
+	if t := r.Serving.Timeouts; t != nil {
+		out.FirstByteS, out.IdleS = t.FirstByteS, t.IdleS
+	}
+	return out
 }

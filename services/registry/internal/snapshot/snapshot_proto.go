@@ -30,9 +30,7 @@ func revisionToProto(r *revision.Revision) *registrypeerv1.ServedRevision {
 		out.Reason = r.Reason.Short()
 	}
 	if out.GetReady() && r.Engine.Address != "" {
-		out.Replicas = []*registrypeerv1.ServedReplica{{
-			Id: r.ReplicaID(), Address: r.Engine.Address, ApiKey: r.Engine.Key.Reveal(), NodeId: r.Engine.NodeID,
-		}}
+		out.Replicas = []*registrypeerv1.ServedReplica{revision.ReplicaToProto(r)}
 	}
 	return out
 }

@@ -42,6 +42,15 @@ func TestSnapshotRevisionToProto_replicaAddressAndNode(t *testing.T) {
 	r := revisionToProto(&revision.Revision{ID: "rev_1", State: revision.Ready, Engine: engine}).GetReplicas()[0]
 	require.Equal(t, []string{"https://node-7:4433", "nod_7", "k"}, []string{r.GetAddress(), r.GetNodeId(), r.GetApiKey()})
 	require.NotEmpty(t, r.GetId())
+	require.Zero(t, r.GetFirstByteS()+r.GetIdleS())
+}
+
+func TestSnapshotRevisionToProto_timeouts(t *testing.T) {
+	t.Parallel()
+	limits := revision.Serving{Timeouts: &revision.Timeouts{FirstByteS: 1800, IdleS: 60}}
+	engine := revision.Engine{Address: "http://127.0.0.1:9"}
+	r := revisionToProto(&revision.Revision{ID: "rev_1", State: revision.Ready, Engine: engine, Serving: limits}).GetReplicas()[0]
+	require.Equal(t, []int32{1800, 60}, []int32{r.GetFirstByteS(), r.GetIdleS()})
 }
 
 func TestSnapshotDeploymentToProto(t *testing.T) {

@@ -766,7 +766,11 @@ type ServedReplica struct {
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	ApiKey  string `protobuf:"bytes,3,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
 	// The node that runs the engine. The server at an https address must authenticate as this node.
-	NodeId        string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	NodeId string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Seconds that calls wait for the first byte of the engine's response, and between its bytes; 0 for the settings of
+	// inference. An older registry leaves them 0.
+	FirstByteS    int32 `protobuf:"varint,5,opt,name=first_byte_s,json=firstByteS,proto3" json:"first_byte_s,omitempty"`
+	IdleS         int32 `protobuf:"varint,6,opt,name=idle_s,json=idleS,proto3" json:"idle_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -827,6 +831,20 @@ func (x *ServedReplica) GetNodeId() string {
 		return x.NodeId
 	}
 	return ""
+}
+
+func (x *ServedReplica) GetFirstByteS() int32 {
+	if x != nil {
+		return x.FirstByteS
+	}
+	return 0
+}
+
+func (x *ServedReplica) GetIdleS() int32 {
+	if x != nil {
+		return x.IdleS
+	}
+	return 0
 }
 
 type ServedToken struct {
@@ -965,12 +983,15 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12E\n" +
 	"\breplicas\x18\x05 \x03(\v2).signalbox.registry.peer.v1.ServedReplicaR\breplicas\x12\x12\n" +
 	"\x04task\x18\x06 \x01(\tR\x04task\x12\x14\n" +
-	"\x05model\x18\a \x01(\tR\x05model\"p\n" +
+	"\x05model\x18\a \x01(\tR\x05model\"\xa9\x01\n" +
 	"\rServedReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1c\n" +
 	"\aapi_key\x18\x03 \x01(\tB\x03\x80\x01\x01R\x06apiKey\x12\x17\n" +
-	"\anode_id\x18\x04 \x01(\tR\x06nodeId\"j\n" +
+	"\anode_id\x18\x04 \x01(\tR\x06nodeId\x12 \n" +
+	"\ffirst_byte_s\x18\x05 \x01(\x05R\n" +
+	"firstByteS\x12\x15\n" +
+	"\x06idle_s\x18\x06 \x01(\x05R\x05idleS\"j\n" +
 	"\vServedToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +

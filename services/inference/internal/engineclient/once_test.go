@@ -1,0 +1,129 @@
+package engineclient_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+)
+
+const plainOK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// An engine may have begun to work on a request that it received. The request is sent again only if the connection was
+// used before and is lost within 50 ms of the last byte written, without a byte received.
+func TestRequestSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fresh bool          // the request is the first one on its connection
+		works time.Duration // how long the engine works on the request before it closes the connection
+		sends string        // what it sends before
+		body  int           // size of the body; -1 if there is none
+		want  int32         // how often the engine gets the request
+	}{
+		"lost at once":        {want: 2},
+		"lost after 50 ms":    {works: 50 * time.Millisecond, want: 2},
+		"no body":             {body: -1, want: 2},
+		"large body":          {body: 1 << 20, want: 2},
+		"lost after 51 ms":    {works: 51 * time.Millisecond, want: 1},
+		"large body, 51 ms":   {works: 51 * time.Millisecond, body: 1 << 20, want: 1},
+		"works half a second": {works: 500 * time.Millisecond, body: -1, want: 1},
+		"sends 100 Continue":  {sends: "HTTP/1.1 100 Continue\r\n\r\n", want: 1},
+		"sends Early Hints":   {sends: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 1},
+		"sends a letter":      {sends: "H", want: 1},
+		"new connection":      {fresh: true, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clk := clock.NewFake(time.Now().Add(time.Hour)) // ahead of real time, so that no deadline expires
+			var got atomic.Int32
+			addr, _ := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+				for {
+					r, _, ok := take(in)
+					if !ok {
+						return
+					}
+					if r.URL.Path == "/warm" {
+						_, _ = io.WriteString(c, plainOK)
+						continue
+					}
+					got.Add(1)
+					clk.Advance(tc.works)
+					_, _ = io.WriteString(c, tc.sends)
+					return
+				}
+			})
+			c, to := client(t), engineclient.Engine{Addr: addr}
+			c.Clock = clk
+			if !tc.fresh {
+				warm := post("x")
+				warm.Target.Path = "/warm"
+				a, err := c.Do(t.Context(), to, warm)
+				require.NoError(t, err)
+				require.Equal(t, "ok", whole(t, a))
+			}
+			in := post(strings.Repeat("x", max(tc.body, 0)))
+			if tc.body < 0 {
+				in = engineclient.Request{Method: http.MethodGet, Target: in.Target, Header: http.Header{}}
+			}
+			_, err := c.Do(t.Context(), to, in)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, engineclient.ErrUnreachable, "the engine got the request, so no other engine may get it")
+			require.Equal(t, tc.want, got.Load())
+		})
+	}
+}
+
+// An engine may respond before it reads the body, and then neither read it nor close the connection.
+func TestEarlyResponse(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"300 KB": 300 << 10, "900 KB": 900 << 10, "3 MB": 3 << 20, "32 MB": 32 << 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answered := make(chan struct{})
+			addr, conns := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+				for line := "-"; strings.TrimSpace(line) != ""; {
+					var err error
+					if line, err = in.ReadString('\n'); err != nil {
+						return
+					}
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 9\r\n\r\ntoo large")
+				<-answered
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // less than the limits of the client
+			defer cancel()
+			a, err := client(t).Do(ctx, engineclient.Engine{Addr: addr}, post(strings.Repeat("x", size)))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusRequestEntityTooLarge, a.HTTP.StatusCode)
+			body, err := io.ReadAll(a)
+			require.NoError(t, err)
+			require.Equal(t, "too large", string(body))
+			_ = a.Close()
+			close(answered)
+			require.Equal(t, int32(1), conns.Load())
+		})
+	}
+}
+
+// The connection of a request whose body was sent in the background is reused.
+func TestConnectionReusedAfterLargeBody(t *testing.T) {
+	t.Parallel()
+	addr, conns := peer(t, echo)
+	c, large := client(t), strings.Repeat("x", 200<<10)
+	for range 20 {
+		a, err := c.Do(t.Context(), engineclient.Engine{Addr: addr}, post(large))
+		require.NoError(t, err)
+		require.Equal(t, large, whole(t, a))
+	}
+	require.Equal(t, int32(1), conns.Load())
+}
