@@ -14,7 +14,7 @@ func TestEngineResponseUnchanged(t *testing.T) {
 		raw, status, body, outcome string
 	}{
 		{httpResponse("200 OK", "application/json", okJSON), "200 OK", okJSON, "ok"},
-		{httpResponse("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "engine_error"},
+		{httpResponse("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "client_error"},
 		{httpResponse("429 Too Many Requests", "text/plain", "slow"), "429 Too Many Requests", "slow", "engine_error"},
 		{httpResponse("500 Internal Server Error", "", "boom"), "500 Internal Server Error", "boom", "engine_error"},
 		{httpResponse("599 Odd", "", "odd"), "599 ", "odd", "engine_error"},

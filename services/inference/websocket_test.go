@@ -139,7 +139,7 @@ func TestEngineDeclinesWebSocket(t *testing.T) {
 	body, rerr := io.ReadAll(resp.Body)
 	require.NoError(t, rerr)
 	require.Equal(t, []any{http.StatusTeapot, "no sockets here"}, []any{resp.StatusCode, string(body)})
-	require.Equal(t, "engine_error", r.rows(1)[0].Outcome)
+	require.Equal(t, "client_error", r.rows(1)[0].Outcome)
 }
 
 func TestWebSocketChecks(t *testing.T) {

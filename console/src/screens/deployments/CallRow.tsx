@@ -3,14 +3,17 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { cx } from "@/lib/cx";
 import { Badge, Bytes, IconButton, Nothing, Num, Time, UntrustedText } from "@/ui";
+import type { Tone } from "@/ui/Badge";
 import { CopyId } from "@/ui/CopyId";
 import { Fact, Facts } from "@/ui/Facts";
 import type { Call } from "./deployment";
 
+const tones: Record<string, Tone> = { ok: "good", client_closed: "neutral", client_error: "warn" };
+
 export function CallRow({ row }: { row: Call }) {
   const { t } = useTranslation("deployments");
   const [open, setOpen] = useState(false);
-  const tone = row.outcome === "ok" ? "good" : row.outcome === "client_closed" ? "neutral" : "bad";
+  const tone = tones[row.outcome] ?? "bad";
   return (
     <>
       <tr className="h-8 whitespace-nowrap hover:bg-hover">

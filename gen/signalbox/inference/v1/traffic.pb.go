@@ -55,30 +55,32 @@ type Call struct {
 	// HTTP status of the response: that of the engine, or that of the error which the caller got instead. 101 for an open
 	// WebSocket, and 499 if the caller disconnected before there was a response.
 	Status int32 `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
-	// How the call ended: `ok`; `client_closed` (the caller disconnected, or did not send the whole body); `engine_error`
-	// (the engine responded with a status of 400 or more, or with an invalid response); `engine_unreachable`;
-	// `engine_timeout` (the engine did not respond in time); `upstream_truncated` (the connection to the engine was lost
-	// during the response); `revoked` (the token was revoked during the call); `lease_over` (the replica of inference
-	// lost contact with the registry); `suspended` (the call was cut because the deployment was suspended); for
-	// WebSockets also `client_error` (the caller violated the protocol), `idle` (no side sent anything for too long),
-	// `draining` (the server stopped).
+	// How the call ended: `ok`; `client_closed` (the caller disconnected, or did not send the whole body); `client_error`
+	// (the engine responded with a status from 400 to 499 other than 401, 403, 408 and 429, or the caller violated the
+	// protocol of a WebSocket); `engine_error` (the engine responded with another status from 400 on, with an event that
+	// reports an error, or with an invalid response); `engine_unreachable`; `engine_timeout` (the engine did not begin or
+	// did not continue its response in time); `upstream_truncated` (the connection to the engine was lost during the
+	// response); `revoked` (the token was revoked during the call); `lease_over` (the replica of inference lost contact
+	// with the registry); `suspended` (the call was cut because the deployment was suspended); for WebSockets also `idle`
+	// (no side sent anything for too long), `draining` (the server stopped).
 	Outcome string `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Whether the call is a stream: the JSON body of the request sets `stream`, the response is an event stream, or the
 	// request is for a WebSocket.
 	Stream bool `protobuf:"varint,13,opt,name=stream,proto3" json:"stream,omitempty"`
-	// The `model` of the request; at most 256 bytes. Null if it has none, if its body is not JSON, larger than 1 MiB or
-	// of unknown length, or for a WebSocket.
+	// The `model` of the request, in its JSON or in its form (`multipart/form-data`), also if it is compressed; at most 256
+	// bytes. Null if it has none, if the body did not arrive completely, or for a WebSocket.
 	RequestedModel *string `protobuf:"bytes,14,opt,name=requested_model,json=requestedModel,proto3,oneof" json:"requested_model,omitempty"`
-	// The `model` of the response; at most 256 bytes. Null if it has none, or if the response is larger than 1 MiB and
-	// not an event stream.
+	// The `model` of the response; at most 256 bytes. Null if it has none.
 	ResponseModel *string `protobuf:"bytes,15,opt,name=response_model,json=responseModel,proto3,oneof" json:"response_model,omitempty"`
-	// Tokens of the prompt, as the engine reports them in `usage`; null if it reports none. They are never estimated.
+	// Tokens of the prompt, as the engine reports them; null if it reports none. They are never estimated. For Anthropic's
+	// Messages they are the sum of `input_tokens`, `cache_creation_input_tokens` and `cache_read_input_tokens`.
 	PromptTokens *int32 `protobuf:"varint,16,opt,name=prompt_tokens,json=promptTokens,proto3,oneof" json:"prompt_tokens,omitempty"`
-	// Generated tokens, as the engine reports them in `usage`; null if it reports none. They are never estimated.
+	// Generated tokens, as the engine reports them; null if it reports none. They are never estimated.
 	CompletionTokens *int32 `protobuf:"varint,17,opt,name=completion_tokens,json=completionTokens,proto3,oneof" json:"completion_tokens,omitempty"`
 	// Where the numbers of tokens come from: `engine`, or `none` if there are none.
 	UsageSource string `protobuf:"bytes,18,opt,name=usage_source,json=usageSource,proto3" json:"usage_source,omitempty"`
-	// The `finish_reason` of the response, such as `stop` or `length`; at most 64 bytes. Null if it has none.
+	// The `finish_reason` or `stop_reason` of the response, such as `stop` or `length`; at most 64 bytes. Null if it has
+	// none.
 	FinishReason *string `protobuf:"bytes,19,opt,name=finish_reason,json=finishReason,proto3,oneof" json:"finish_reason,omitempty"`
 	// Milliseconds until the first byte of the response's body; null if no byte arrived. For a WebSocket, milliseconds
 	// until it was open.
@@ -725,7 +727,7 @@ type MetricsPoint struct {
 	Ok int64 `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
 	// Number of calls with the outcome `client_closed`.
 	ClientClosed int64 `protobuf:"varint,4,opt,name=client_closed,json=clientClosed,proto3" json:"client_closed,omitempty"`
-	// Number of calls with any other outcome.
+	// Number of calls with any other outcome. It includes those with the outcome `client_error`.
 	Failed int64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Sum of `prompt_tokens` of the calls that have it.
 	PromptTokens int64 `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
@@ -743,6 +745,8 @@ type MetricsPoint struct {
 	DurationP50Ms *float64 `protobuf:"fixed64,12,opt,name=duration_p50_ms,json=durationP50Ms,proto3,oneof" json:"duration_p50_ms,omitempty"`
 	// 95th percentile of `duration_ms`, in milliseconds.
 	DurationP95Ms *float64 `protobuf:"fixed64,13,opt,name=duration_p95_ms,json=durationP95Ms,proto3,oneof" json:"duration_p95_ms,omitempty"`
+	// Number of calls with the outcome `client_error`: the caller's request was at fault, not the engine.
+	ClientError   int64 `protobuf:"varint,14,opt,name=client_error,json=clientError,proto3" json:"client_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -868,6 +872,13 @@ func (x *MetricsPoint) GetDurationP95Ms() float64 {
 	return 0
 }
 
+func (x *MetricsPoint) GetClientError() int64 {
+	if x != nil {
+		return x.ClientError
+	}
+	return 0
+}
+
 var File_signalbox_inference_v1_traffic_proto protoreflect.FileDescriptor
 
 const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
@@ -960,7 +971,7 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x15\n" +
 	"\x06step_s\x18\x04 \x01(\x05R\x05stepS\x12<\n" +
-	"\x06points\x18\x05 \x03(\v2$.signalbox.inference.v1.MetricsPointR\x06points\"\xa7\x04\n" +
+	"\x06points\x18\x05 \x03(\v2$.signalbox.inference.v1.MetricsPointR\x06points\"\xca\x04\n" +
 	"\fMetricsPoint\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x03R\x05calls\x12\x0e\n" +
@@ -975,7 +986,8 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	" \x01(\x01H\x00R\tttftP50Ms\x88\x01\x01\x12#\n" +
 	"\vttft_p95_ms\x18\v \x01(\x01H\x01R\tttftP95Ms\x88\x01\x01\x12+\n" +
 	"\x0fduration_p50_ms\x18\f \x01(\x01H\x02R\rdurationP50Ms\x88\x01\x01\x12+\n" +
-	"\x0fduration_p95_ms\x18\r \x01(\x01H\x03R\rdurationP95Ms\x88\x01\x01B\x0e\n" +
+	"\x0fduration_p95_ms\x18\r \x01(\x01H\x03R\rdurationP95Ms\x88\x01\x01\x12!\n" +
+	"\fclient_error\x18\x0e \x01(\x03R\vclientErrorB\x0e\n" +
 	"\f_ttft_p50_msB\x0e\n" +
 	"\f_ttft_p95_msB\x12\n" +
 	"\x10_duration_p50_msB\x12\n" +

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/usage"
 )
 
 const (
@@ -38,8 +39,9 @@ type exchange struct {
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
-	upload *upload // nil if the body was read completely before the call was relayed
-	sent   bool    // an engine may have received the call or a part of it
+	upload *upload        // nil if the body was read completely before the call was relayed
+	asked  *usage.Request // nil if there is no body, or its content is recorded
+	sent   bool           // an engine may have received the call or a part of it
 }
 
 // call relays one admitted call and records it.
@@ -51,10 +53,8 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 		return
 	}
 	answer, err := e.dial(ctx, r)
-	if e.upload != nil && err != nil {
-		e.rec.RequestBytes = e.upload.read
-	}
 	if err != nil {
+		e.noteRequest()
 		e.fail(ctx, w, err)
 		return
 	}
@@ -103,13 +103,14 @@ func (e *exchange) prepare(r *http.Request) error {
 		return nil
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
+	e.asked = usage.NewRequest(r.Header)
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
 		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
 		// response.
 		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("enable full duplex: %w", err)
 		}
-		e.upload, e.in.Body = body, body
+		e.upload, e.in.Body = body, &tee{body, e.asked}
 		e.in.Interrupt = func() {
 			// Do not interrupt a body that has ended: the connection may already carry another request.
 			if !body.ended.Load() {
@@ -133,8 +134,8 @@ func (e *exchange) prepare(r *http.Request) error {
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
 	}
-	req := readRequest(r.Header.Get("Content-Type"), whole)
-	e.rec.RequestedModel, e.rec.Stream = req.Model, req.Stream
+	e.asked.Take(whole)
+	e.noteRequest()
 	e.in.Replay = func() io.Reader { return bytes.NewReader(whole) }
 	e.in.Body = e.in.Replay()
 	return nil

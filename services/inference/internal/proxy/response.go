@@ -11,8 +11,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/usage"
 )
 
 // respond relays the engine's response to the caller as it arrives.
@@ -25,25 +25,24 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	callerHeader(e.caller.w.Header(), resp.Header, e.a.requestID)
 	e.closeAfterPart()
 	e.caller.w.WriteHeader(resp.StatusCode)
-	e.rec.Status, e.rec.Outcome = int32(resp.StatusCode), traffic.OK
-	if resp.StatusCode >= http.StatusBadRequest {
-		e.rec.Outcome = traffic.EngineError
-	}
-	copied := &tee{stream: isStream(resp.Header)}
-	e.rec.Stream = e.rec.Stream || copied.stream
-	err := e.pump(a, copied)
-	sent := a.Close()
-	if e.upload != nil {
-		e.rec.RequestBytes = e.upload.read
-	}
-	copied.fill(e.rec)
+	e.rec.Status = int32(resp.StatusCode)
+	stream := isStream(resp.Header)
+	body := usage.NewResponse(stream, resp.Header)
+	defer body.Close()
+	e.rec.Stream = e.rec.Stream || stream
+	err := e.pump(a, body)
+	end := endingOf(ctx, resp.StatusCode, err, a.Close())
+	e.noteRequest()
+	found := body.Close()
+	noteResponse(e.rec, found)
+	end.failed = found.Failed
+	e.rec.Outcome = end.outcome()
 	if err == nil {
 		callerTrailer(e.caller.w.Header(), resp.Trailer)
 		e.record(ctx)
 		return
 	}
-	plain := resp.Header.Get("Content-Encoding") == ""
-	e.cut(ctx, err, sent, copied, plain)
+	e.cut(ctx, body)
 }
 
 // closeAfterPart ends the caller's connection with this response if the streamed request body was not read to its end:
@@ -72,8 +71,9 @@ func (e *exchange) informational(status int, header http.Header) {
 	maps.Copy(h, kept)
 }
 
-// pump copies the body to the caller until its end and flushes after each read.
-func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
+// pump copies the body to the caller until its end and flushes after each read. The parameter body reads what the caller
+// got.
+func (e *exchange) pump(a *engineclient.Response, body *usage.Response) error {
 	if a.HTTP.ContentLength < 0 {
 		// Flush the headers, because the first byte of the body may take a while.
 		if err := e.caller.write(nil); err != nil {
@@ -88,7 +88,6 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 				ms := e.elapsed()
 				e.rec.TTFT = &ms
 			}
-			copied.take(buf[:n])
 			if e.a.capture != nil {
 				e.a.capture.Response(buf[:n])
 			}
@@ -96,6 +95,7 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 				return err
 			}
 			e.rec.ResponseBytes += int64(n)
+			body.Take(buf[:n])
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -106,22 +106,20 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 	}
 }
 
-// last writes an error as the last event of an event stream that is cut. It does nothing if the response is not an
-// event stream, or has a Content-Encoding (the parameter plain is then false). It begins a new event even if the engine
-// stopped in the middle of one. It writes although the call has ended, with a short deadline.
-func (e *exchange) last(copied *tee, plain bool, message, code string) {
-	if !copied.stream || !plain {
+// last writes an error as the last event of an event stream that is cut. It does nothing unless the caller got a
+// response that ends with a complete event: after a part of an event, or in another kind of response, a client would
+// read it as a part of the engine's data, and compressed data cannot be continued. Such a client only sees the end of
+// the connection. The method last writes although the call has ended, with a short deadline.
+func (e *exchange) last(body *usage.Response, message, code string) {
+	if !body.AtBorder() {
 		return
 	}
 	data, err := json.Marshal(map[string]any{"error": lastError{message, "server_error", code}})
 	if err != nil {
 		return
 	}
-	event := append(append([]byte("data: "), data...), "\n\n"...)
-	if !copied.atBoundary() {
-		event = append([]byte("\n\n"), event...)
-	}
-	e.caller.farewell(event) // an error does not matter: the connection is aborted anyway
+	// An error does not matter: the connection is aborted anyway.
+	e.caller.farewell(append(append([]byte("data: "), data...), "\n\n"...))
 }
 
 // lastError is the error object in the final event of a cut stream; see exchange.last.
@@ -131,26 +129,18 @@ type lastError struct {
 	Code    string `json:"code"`
 }
 
-// cut records why a response is truncated and aborts the connection, so that the response does not look complete. The
-// parameter err is the error of relaying the response, and sent is the error of sending the request.
-func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain bool) {
-	cause := context.Cause(ctx)
-	end, over := errors.AsType[*fault.Error](cause)
-	switch {
-	case over:
-		e.rec.Outcome = traffic.SessionOver
-		e.last(copied, plain, end.Text(), end.Code)
-	case errors.Is(cause, routing.ErrRevoked):
-		e.rec.Outcome = traffic.Revoked
-	case errors.Is(cause, routing.ErrExpired):
-		e.rec.Outcome = traffic.LeaseOver
-	case errors.Is(cause, routing.ErrSuspended):
-		e.rec.Outcome = traffic.Suspended
-	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, engineclient.ErrRequestBody):
-		e.rec.Outcome = traffic.ClientClosed
-	default:
-		e.rec.Outcome = traffic.Truncated
-		e.last(copied, plain, "the connection to the engine was lost", "engine_lost")
+// cut ends a response that is truncated: it records the call and aborts the connection, so that the response does not
+// look complete.
+func (e *exchange) cut(ctx context.Context, body *usage.Response) {
+	switch e.rec.Outcome {
+	case traffic.SessionOver:
+		if end, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok {
+			e.last(body, end.Text(), end.Code)
+		}
+	case traffic.Timeout:
+		e.last(body, "the engine did not send the rest of its response in time", "engine_timeout")
+	case traffic.Truncated:
+		e.last(body, "the connection to the engine was lost", "engine_lost")
 	}
 	e.record(ctx)
 	panic(http.ErrAbortHandler)

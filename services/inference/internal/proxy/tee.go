@@ -1,107 +1,52 @@
 package proxy
 
 import (
-	"bytes"
-	"encoding/json"
+	"io"
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/usage"
 )
 
-const (
-	// maxTee is the maximum size of a response that is copied to read its usage, in bytes.
-	maxTee = 1 << 20
-	// tailKept is the minimum number of bytes at the end of a stream that are kept. The usage is in the last events.
-	tailKept = 16 << 10
-)
-
-// tee copies a part of a response while it is relayed: the last bytes of an event stream, or any other response if it
-// is not longer than maxTee.
+// tee is a streamed request body whose parts are read for the record after they were read to be sent.
 type tee struct {
-	stream bool
-	buf    []byte
-	over   bool
+	in io.Reader
+	to *usage.Request
 }
 
-func (t *tee) take(p []byte) {
-	if t.over {
+// Read implements io.Reader.
+func (t *tee) Read(p []byte) (int, error) {
+	n, err := t.in.Read(p)
+	t.to.Take(p[:n])
+	return n, err
+}
+
+// noteRequest records what the request contains. It must be called when sending it has ended. A second call does nothing.
+func (e *exchange) noteRequest() {
+	if e.asked == nil {
 		return
 	}
-	t.buf = append(t.buf, p...)
-	switch {
-	case t.stream && len(t.buf) > 2*tailKept:
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-tailKept:]...)
-	case !t.stream && len(t.buf) > maxTee:
-		t.buf, t.over = nil, true
+	asked := e.asked.Close()
+	if e.asked = nil; e.upload != nil {
+		e.rec.RequestBytes = e.upload.read
+	}
+	e.rec.Stream = e.rec.Stream || asked.Stream
+	if asked.Model != "" {
+		e.rec.RequestedModel = short(asked.Model, maxModel)
 	}
 }
 
-// atBoundary reports whether the stream so far ends with a complete event.
-func (t *tee) atBoundary() bool {
-	return len(t.buf) == 0 || bytes.HasSuffix(t.buf, []byte("\n\n")) || bytes.HasSuffix(t.buf, []byte("\r\n\r\n"))
-}
-
-// engineAnswer holds the fields of a response that are recorded. All other fields are ignored.
-type engineAnswer struct {
-	Model   *string `json:"model"`
-	Choices []struct {
-		FinishReason *string `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *struct {
-		Prompt     *int32 `json:"prompt_tokens"`
-		Completion *int32 `json:"completion_tokens"`
-	} `json:"usage"`
-}
-
-// fill copies the model, the finish reason and the usage of the response to the record. Missing values stay
-// unset; they are never estimated.
-func (t *tee) fill(c *traffic.Call) {
-	if !t.stream {
-		fillFrom(t.buf, c)
-		return
+// noteResponse records what the response contains. What it does not contain stays unset.
+func noteResponse(c *traffic.Call, f usage.Found) {
+	if f.Model != "" {
+		c.ResponseModel = short(f.Model, maxModel)
 	}
-	for line := range bytes.Lines(t.buf) {
-		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			fillFrom(data, c)
-		}
+	if f.Finish != "" {
+		c.FinishReason = short(f.Finish, maxReason)
 	}
-}
-
-func fillFrom(raw []byte, c *traffic.Call) {
-	var a engineAnswer
-	if json.Unmarshal(raw, &a) != nil {
-		return
+	if f.Prompt != nil || f.Completion != nil {
+		c.PromptTokens, c.CompletionTokens, c.UsageSource = f.Prompt, f.Completion, traffic.UsageEngine
 	}
-	if a.Model != nil {
-		c.ResponseModel = short(*a.Model, maxModel)
-	}
-	for _, choice := range a.Choices {
-		if choice.FinishReason != nil && *choice.FinishReason != "" {
-			c.FinishReason = short(*choice.FinishReason, maxReason)
-		}
-	}
-	if a.Usage != nil && a.Usage.Prompt != nil {
-		c.PromptTokens, c.CompletionTokens, c.UsageSource = a.Usage.Prompt, a.Usage.Completion, traffic.UsageEngine
-	}
-}
-
-// request holds the fields of a request body that are recorded.
-type request struct {
-	Model  *string `json:"model"`
-	Stream bool    `json:"stream"`
-}
-
-// readRequest reads the requested model and whether the request is for a stream. Both are unset if the body is
-// not JSON.
-func readRequest(contentType string, body []byte) request {
-	var r request
-	if strings.Contains(contentType, "json") && json.Unmarshal(body, &r) != nil {
-		return request{}
-	}
-	if r.Model != nil {
-		r.Model = short(*r.Model, maxModel)
-	}
-	return r
 }
 
 // Maximum lengths of a recorded model name and a recorded finish reason, in bytes.

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
 func TestRoute(t *testing.T) {
@@ -73,71 +72,6 @@ func FuzzRoute(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestTee_bounded(t *testing.T) {
-	t.Parallel()
-	part := []byte(strings.Repeat("x", 10_000))
-	whole, tail := &tee{}, &tee{stream: true}
-	for range 1000 {
-		whole.take(part)
-		tail.take(part)
-		require.LessOrEqual(t, cap(whole.buf), 2*maxTee+len(part))
-		require.LessOrEqual(t, len(tail.buf), 2*tailKept)
-	}
-	require.Nil(t, whole.buf)
-	var c traffic.Call
-	whole.fill(&c)
-	require.Equal(t, traffic.Call{}, c)
-}
-
-func TestTee_fill_longStream(t *testing.T) {
-	t.Parallel()
-	s := &tee{stream: true}
-	for range 5000 {
-		s.take([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"word\"},\"finish_reason\":null}]}\n\n"))
-	}
-	// The last events arrive byte by byte.
-	for _, b := range []byte("data: {\"model\":\"m\",\"choices\":[{\"finish_reason\":\"stop\"}]}\r\n\r\n" +
-		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n") {
-		s.take([]byte{b})
-	}
-	require.True(t, s.atBoundary())
-	var c traffic.Call
-	s.fill(&c)
-	require.Equal(t, "m", *c.ResponseModel)
-	require.Equal(t, "stop", *c.FinishReason)
-	require.Equal(t, int32(1), *c.PromptTokens)
-	require.Equal(t, int32(2), *c.CompletionTokens)
-	require.Equal(t, traffic.UsageEngine, c.UsageSource)
-}
-
-func TestTee_atBoundary(t *testing.T) {
-	t.Parallel()
-	for sent, want := range map[string]bool{
-		"": true, "data: a\n\n": true, "data: a\r\n\r\n": true, "data: a\n": false, "data: a": false, "data: a\r\n": false,
-	} {
-		s := &tee{stream: true}
-		s.take([]byte(sent))
-		require.Equal(t, want, s.atBoundary(), "%q", sent)
-	}
-}
-
-func TestReadRequest(t *testing.T) {
-	t.Parallel()
-	model := "m"
-	for body, want := range map[string]request{
-		`{"model":"m","stream":true}`: {Model: &model, Stream: true},
-		`{"model":"m"}`:               {Model: &model},
-		`{"stream":true}`:             {Stream: true},
-		`{"model":null}`:              {},
-		`{"model":"m"`:                {},
-		`{"model":["m"]}`:             {},
-		``:                            {},
-	} {
-		require.Equal(t, want, readRequest("application/json; charset=utf-8", []byte(body)), body)
-		require.Equal(t, request{}, readRequest("multipart/form-data", []byte(body)), body)
-	}
 }
 
 func TestCut(t *testing.T) {

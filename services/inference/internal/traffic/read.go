@@ -93,14 +93,14 @@ func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, e
 // Point summarizes the calls of one time step.
 type Point struct {
 	At                                     time.Time
-	Calls, OK, ClientClosed                int64
+	Calls, OK, ClientClosed, ClientError   int64
 	PromptTokens, CompletionTokens         int64
 	RequestBytes, ResponseBytes            int64
 	TTFT50, TTFT95, Duration50, Duration95 *float64
 }
 
 const series = `SELECT date_bin(make_interval(secs => $10), at, $6), count(*), count(*) FILTER (WHERE outcome = 'ok'),
-	count(*) FILTER (WHERE outcome = 'client_closed'), coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
+	count(*) FILTER (WHERE outcome = 'client_closed'), count(*) FILTER (WHERE outcome = 'client_error'), coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
 	coalesce(sum(request_bytes), 0)::bigint, coalesce(sum(response_bytes), 0)::bigint,
 	percentile_cont(0.5) WITHIN GROUP (ORDER BY ttft_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY ttft_ms),
 	percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms)
@@ -157,8 +157,8 @@ func (s *Store) exactSeries(ctx context.Context, deployment string, f Filter, st
 	}
 	var calls int64
 	points, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Point, err error) {
-		err = row.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.PromptTokens, &p.CompletionTokens, &p.RequestBytes,
-			&p.ResponseBytes, &p.TTFT50, &p.TTFT95, &p.Duration50, &p.Duration95)
+		err = row.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.ClientError, &p.PromptTokens, &p.CompletionTokens,
+			&p.RequestBytes, &p.ResponseBytes, &p.TTFT50, &p.TTFT95, &p.Duration50, &p.Duration95)
 		calls += p.Calls
 		return p, err
 	})

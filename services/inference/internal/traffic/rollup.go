@@ -92,7 +92,8 @@ type rolled struct {
 	ttft, duration histogram
 }
 
-const rollups = `SELECT at, calls, ok, client_closed, prompt_tokens, completion_tokens, request_bytes, response_bytes, ttft, duration
+const rollups = `SELECT at, calls, ok, client_closed, client_error, prompt_tokens, completion_tokens, request_bytes,
+	response_bytes, ttft, duration
 	FROM call_rollup WHERE deployment_id = $1 AND token_id = $2 AND width_s = $3 AND at >= $4 AND at < $5
 	AND ($6::integer IS NULL OR revision_number = $6) ORDER BY at`
 
@@ -120,8 +121,8 @@ func (s *Store) rolledSeries(ctx context.Context, deployment string, f Filter, s
 func (r *rolled) add(rows pgx.Rows) error {
 	var p Point
 	var ttft, duration [][]int32
-	if err := rows.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.PromptTokens, &p.CompletionTokens, &p.RequestBytes, &p.ResponseBytes,
-		&ttft, &duration); err != nil {
+	if err := rows.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.ClientError, &p.PromptTokens, &p.CompletionTokens, &p.RequestBytes,
+		&p.ResponseBytes, &ttft, &duration); err != nil {
 		return err
 	}
 	p.At = r.from.Add(p.At.Sub(r.from).Truncate(r.step))
@@ -148,7 +149,8 @@ func (r *rolled) finish() {
 
 // add adds the sums of q to those of p.
 func (p *Point) add(q Point) {
-	p.Calls, p.OK, p.ClientClosed = p.Calls+q.Calls, p.OK+q.OK, p.ClientClosed+q.ClientClosed
+	p.Calls, p.OK = p.Calls+q.Calls, p.OK+q.OK
+	p.ClientClosed, p.ClientError = p.ClientClosed+q.ClientClosed, p.ClientError+q.ClientError
 	p.PromptTokens, p.CompletionTokens = p.PromptTokens+q.PromptTokens, p.CompletionTokens+q.CompletionTokens
 	p.RequestBytes, p.ResponseBytes = p.RequestBytes+q.RequestBytes, p.ResponseBytes+q.ResponseBytes
 }

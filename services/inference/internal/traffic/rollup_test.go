@@ -23,7 +23,7 @@ func variedCalls(n int, began time.Time, span time.Duration) []*Call {
 	for i, c := range calls {
 		c.At = began.Add(time.Duration(random.Int64N(int64(span)))).Truncate(time.Microsecond)
 		c.TokenID, c.RevisionNumber = fmt.Sprint("tok_", random.IntN(3)), int32(1+random.IntN(2))
-		c.Outcome = []string{OK, OK, ClientClosed, EngineError}[random.IntN(4)]
+		c.Outcome = []string{OK, OK, ClientClosed, EngineError, ClientError}[random.IntN(5)]
 		c.Duration = 0.05 * float64(int64(1)<<random.IntN(17)) * (1 + random.Float64())
 		if tokens := int32(i); i%3 > 0 {
 			first := c.Duration / 2
@@ -91,6 +91,7 @@ func TestStore_Series_comparedWithExact(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Equal(t, exact[0].Calls, got[0].Calls, "calls outside of the range must not count")
+	require.Positive(t, got[0].ClientError)
 }
 
 // Three calls have values that are too small or too large for the buckets, and the table refuses the fourth call.

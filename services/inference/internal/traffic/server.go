@@ -188,6 +188,7 @@ func (s *Server) span(in *inferencev1.GetMetricsRequest) (from, to time.Time, st
 func (p Point) proto() *inferencev1.MetricsPoint {
 	return &inferencev1.MetricsPoint{
 		At: timestamppb.New(p.At), Calls: p.Calls, Ok: p.OK, ClientClosed: p.ClientClosed, Failed: p.Calls - p.OK - p.ClientClosed,
+		ClientError:  p.ClientError,
 		PromptTokens: p.PromptTokens, CompletionTokens: p.CompletionTokens, RequestBytes: p.RequestBytes, ResponseBytes: p.ResponseBytes,
 		TtftP50Ms: p.TTFT50, TtftP95Ms: p.TTFT95, DurationP50Ms: p.Duration50, DurationP95Ms: p.Duration95,
 	}

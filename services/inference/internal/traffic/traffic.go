@@ -14,19 +14,23 @@ import "time"
 const (
 	OK           = "ok"
 	ClientClosed = "client_closed"
-	// EngineError is the outcome if the engine responds with a status of 400 or more, or with an invalid response.
+	// ClientError is the outcome if the request was at fault: the engine responded with a status from 400 to 499 other than
+	// 401, 403, 408 and 429, or the caller violated the protocol of a WebSocket.
+	ClientError = "client_error"
+	// EngineError is the outcome if the engine responded with another status from 400 on, with an event that reports an
+	// error, or with an invalid response.
 	EngineError = "engine_error"
 	Unreachable = "engine_unreachable"
-	Timeout     = "engine_timeout"
-	Truncated   = "upstream_truncated"
-	Revoked     = "revoked"
-	LeaseOver   = "lease_over"
+	// Timeout is the outcome if the engine did not begin or did not continue its response in time.
+	Timeout   = "engine_timeout"
+	Truncated = "upstream_truncated"
+	Revoked   = "revoked"
+	LeaseOver = "lease_over"
 	// Suspended is the outcome of a call that was cut because its deployment was suspended.
 	Suspended = "suspended"
-	// The next three outcomes occur only for WebSockets.
-	ClientError = "client_error"
-	IdleOver    = "idle"
-	Draining    = "draining"
+	// The next two outcomes occur only for WebSockets.
+	IdleOver = "idle"
+	Draining = "draining"
 	// SessionOver is the outcome of a call whose playground session ended during the call. It appears only in the
 	// transcript of the session.
 	SessionOver = "session_over"

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/socket"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+)
+
+func TestEnding_outcome_complete(t *testing.T) {
+	t.Parallel()
+	for want, statuses := range map[string][]int{
+		traffic.OK:          {200, 201, 204, 206, 301, 304, 307, 399},
+		traffic.ClientError: {400, 402, 404, 405, 409, 411, 413, 415, 418, 422, 424, 428, 431, 451, 499},
+		traffic.EngineError: {401, 403, 408, 429, 500, 501, 502, 503, 504, 529, 599, 600, 999},
+	} {
+		for _, status := range statuses {
+			require.Equal(t, want, ending{status: status}.outcome(), status)
+			require.Equal(t, want, ending{status: status, over: true, cause: routing.ErrRevoked}.outcome(), "the response of %d was complete", status)
+			require.Equal(t, traffic.EngineError, ending{status: status, failed: true}.outcome(), "an event of the response of %d reports an error", status)
+		}
+	}
+}
+
+func TestEnding_outcome_incomplete(t *testing.T) {
+	t.Parallel()
+	over := fault.New(fault.Conflict, "session_over", "it is over")
+	body := fmt.Errorf("%w: %w", engineclient.ErrRequestBody, io.ErrUnexpectedEOF)
+	caller := fmt.Errorf("%w: %w", errCaller, os.ErrDeadlineExceeded)
+	slow := fmt.Errorf("%w: %w", engineclient.ErrRequestBody, os.ErrDeadlineExceeded)
+	for name, c := range map[string]struct {
+		end          ending
+		before, then string // the outcomes before the headers of the response and after them
+		failed       string // the outcome after an event that reports an error
+	}{
+		"session over":              {ending{err: over, over: true, cause: over}, traffic.SessionOver, traffic.SessionOver, traffic.SessionOver},
+		"token revoked":             {ending{err: io.EOF, over: true, cause: routing.ErrRevoked}, traffic.Revoked, traffic.Revoked, traffic.Revoked},
+		"lease expired":             {ending{err: io.EOF, over: true, cause: routing.ErrExpired}, traffic.LeaseOver, traffic.LeaseOver, traffic.LeaseOver},
+		"suspended":                 {ending{err: caller, over: true, cause: routing.ErrSuspended}, traffic.Suspended, traffic.Suspended, traffic.Suspended},
+		"caller disconnects":        {ending{err: io.EOF, over: true, cause: context.Canceled}, traffic.ClientClosed, traffic.ClientClosed, traffic.EngineError},
+		"caller does not read":      {ending{err: caller}, traffic.ClientClosed, traffic.ClientClosed, traffic.EngineError},
+		"caller sends half a body":  {ending{err: body}, traffic.ClientClosed, traffic.ClientClosed, traffic.EngineError},
+		"caller is slow":            {ending{err: slow, over: true, cause: context.Canceled}, traffic.ClientClosed, traffic.ClientClosed, traffic.EngineError},
+		"body ends in the response": {ending{err: io.EOF, sent: body}, traffic.EngineError, traffic.ClientClosed, traffic.EngineError},
+		"engine silent":             {ending{err: engineclient.ErrTimeout}, traffic.Timeout, traffic.Timeout, traffic.EngineError},
+		"engine silent for long":    {ending{err: fmt.Errorf("read: %w: %w", engineclient.ErrTimeout, os.ErrDeadlineExceeded)}, traffic.Timeout, traffic.Timeout, traffic.EngineError},
+		"engine unreachable":        {ending{err: fmt.Errorf("%w: refused", engineclient.ErrUnreachable)}, traffic.Unreachable, traffic.Unreachable, traffic.EngineError},
+		"connection lost":           {ending{err: engineclient.ErrConnectionLost}, traffic.EngineError, traffic.Truncated, traffic.EngineError},
+		"invalid response":          {ending{err: errors.New("malformed chunk")}, traffic.EngineError, traffic.Truncated, traffic.EngineError},
+	} {
+		require.Equal(t, c.before, c.end.outcome(), name)
+		for _, status := range []int{200, 404, 500} {
+			c.end.status, c.end.failed = status, false
+			require.Equal(t, c.then, c.end.outcome(), "%s: in a response of %d", name, status)
+			c.end.failed = true
+			require.Equal(t, c.failed, c.end.outcome(), "%s: after an error in a response of %d", name, status)
+		}
+	}
+}
+
+// TestExplain requires that the error which the caller gets agrees with the recorded outcome.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	e := &exchange{}
+	for _, cause := range []error{nil, context.Canceled, routing.ErrRevoked, routing.ErrExpired, routing.ErrSuspended, fault.New(fault.Conflict, "session_over", "x")} {
+		for _, err := range []error{
+			engineclient.ErrTimeout, engineclient.ErrUnreachable, engineclient.ErrConnectionLost, engineclient.ErrRequestBody, io.EOF,
+			fmt.Errorf("%w: %w", engineclient.ErrRequestBody, os.ErrDeadlineExceeded),
+		} {
+			ctx, cut := context.WithCancelCause(t.Context())
+			if cause != nil {
+				cut(cause)
+			}
+			outcome, _ := e.explain(ctx, err)
+			require.Equal(t, endingOf(ctx, 0, err, nil).outcome(), outcome, "%v, %v", cause, err)
+			cut(nil)
+		}
+	}
+}
+
+func TestOutcomeOf_sockets(t *testing.T) {
+	t.Parallel()
+	for end, want := range map[socket.End]string{
+		socket.Closed: traffic.OK, socket.CallerGone: traffic.ClientClosed, socket.EngineGone: traffic.Truncated, socket.CallerFault: traffic.ClientError,
+		socket.EngineFault: traffic.EngineError, socket.Idle: traffic.IdleOver, socket.Drained: traffic.Draining,
+	} {
+		require.Equal(t, want, outcomeOf(end, routing.ErrRevoked))
+	}
+	for want, cause := range map[string]error{
+		traffic.Revoked: routing.ErrRevoked, traffic.Suspended: routing.ErrSuspended, traffic.LeaseOver: routing.ErrExpired,
+		traffic.SessionOver: fault.New(fault.Conflict, "session_over", "x"), traffic.Draining: http.ErrServerClosed,
+	} {
+		require.Equal(t, want, outcomeOf(socket.Cut, cause))
+	}
+}

@@ -1,0 +1,119 @@
+// Package usage reads from bodies what the record of a call contains: the model, the numbers of tokens, the reason why
+// the response ended, and whether an event stream reports an error. It reads a body in parts while the body is relayed.
+// It changes no byte, needs no more memory for a larger body, and ignores what it does not understand: an unknown,
+// malformed, cut or too compressed body only leaves values unset. Numbers of tokens are never estimated.
+package usage
+
+import "net/http"
+
+// Found is what a response contains. Empty texts and nil numbers are not in it.
+type Found struct {
+	Model  string
+	Finish string
+	// Prompt and Completion are numbers of tokens.
+	Prompt, Completion *int32
+	// Failed is true if the response is an event stream with an event that reports an error.
+	Failed bool
+}
+
+// Response reads the body of a response. Its methods must not be called concurrently.
+type Response struct {
+	stream, plain bool
+	events        events // its scanner also reads a response that is not a stream
+	unpack        *unpacker
+}
+
+// NewResponse returns a reader of the body of a response with the given headers. The parameter stream is true if it is
+// an event stream.
+func NewResponse(stream bool, h http.Header) *Response {
+	encoding := encodingOf(h)
+	r := &Response{stream: stream, plain: encoding == ""}
+	r.events.json.start(top)
+	if !r.plain {
+		r.unpack = newUnpacker(encoding, r.take)
+	}
+	return r
+}
+
+// Take reads the next part of the body. It does not keep p.
+func (r *Response) Take(p []byte) {
+	if r.unpack != nil {
+		r.unpack.take(p)
+		return
+	}
+	r.take(p)
+}
+
+func (r *Response) take(p []byte) {
+	if r.stream {
+		r.events.take(p)
+		return
+	}
+	r.events.json.take(p)
+}
+
+// AtBorder reports whether the response is an event stream without Content-Encoding that so far ends with a complete
+// event, so that another event may follow.
+func (r *Response) AtBorder() bool { return r.stream && r.plain && r.events.atBorder() }
+
+// Close ends the reading and returns what the body contained. It may be called again, and before AtBorder.
+func (r *Response) Close() Found {
+	if r.unpack != nil {
+		r.unpack.close()
+	}
+	found := r.events.json.found.result()
+	found.Failed = r.stream && (r.events.failed || r.events.json.found.failed)
+	return found
+}
+
+// Asked is what a request contains. An empty model is not in it.
+type Asked struct {
+	Model  string
+	Stream bool
+}
+
+// Request reads the body of a request: JSON, or a form of the type multipart/form-data. Its methods must not be called
+// concurrently.
+type Request struct {
+	body   scanner
+	form   *form
+	unpack *unpacker
+}
+
+// NewRequest returns a reader of the body of a request with the given headers.
+func NewRequest(h http.Header) *Request {
+	r := &Request{form: newForm(h.Get("Content-Type"))}
+	r.body.start(asked)
+	if encoding := encodingOf(h); encoding != "" {
+		r.unpack = newUnpacker(encoding, r.take)
+	}
+	return r
+}
+
+// Take reads the next part of the body. It does not keep p.
+func (r *Request) Take(p []byte) {
+	if r.unpack != nil {
+		r.unpack.take(p)
+		return
+	}
+	r.take(p)
+}
+
+func (r *Request) take(p []byte) {
+	if r.form != nil {
+		r.form.take(p)
+		return
+	}
+	r.body.take(p)
+}
+
+// Close ends the reading and returns what the body contained. It may be called again.
+func (r *Request) Close() Asked {
+	if r.unpack != nil {
+		r.unpack.close()
+	}
+	if r.form != nil {
+		return r.form.asked
+	}
+	return Asked{Model: r.body.found.model, Stream: r.body.found.stream}
+}
