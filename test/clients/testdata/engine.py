@@ -51,6 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         raw = self.body()
         if self.headers["Authorization"] != "Bearer " + key: return self.send(401, {"error": {"message": "wrong key"}})
         multipart = self.headers["Content-Type"].startswith("multipart/")
+        self.streams = b'"stream": true' in raw or b'"stream":true' in raw
         model = raw.split(b'name="model"')[1].split(b"\r\n")[2].decode() if multipart else json.loads(raw)["model"]
         with lock: n = executions[model] = executions.get(model, 0) + 1
         getattr(self, "do_" + model.split("/")[0].replace("-", "_"))(n)
@@ -61,7 +62,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
         time.sleep(60)
 
-    def do_default(self, n): self.send(200, chat)
+    def do_default(self, n): self.do_stream(n) if self.streams else self.send(200, chat)
     def do_answer(self, n): self.send(200, chat, {"x-ratelimit-remaining-requests": "7", "openai-processing-ms": "12", "x-engine": "e"})
     def do_compressed(self, n): self.send(200, gzip.compress(json.dumps(chat).encode()), {"Content-Encoding": "gzip"})
     def do_slash(self, n): self.send(200, {**chat, "id": self.path.removesuffix("/") != self.path and "with a slash" or "without"})
