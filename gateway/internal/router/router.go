@@ -111,13 +111,21 @@ func child(n *node) *node {
 	return n
 }
 
-// Find returns the route of a request, or the fault for the client.
+// Find returns the route of a request, or the fault for the client. Calls to engines are routed by their path as it was
+// sent, all other requests by their decoded path.
 func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
-	if f := CheckPath(req); f != nil {
+	path, engine, f := enginePath(req)
+	if f != nil {
 		return nil, f
 	}
+	if !engine {
+		if f := CheckPath(req); f != nil {
+			return nil, f
+		}
+		path = req.URL.Path
+	}
 	s := search{method: req.Method}
-	if s.walk(r.root, req.URL.Path[1:]) {
+	if s.walk(r.root, path[1:]) {
 		return &Match{Route: s.found, Values: s.values}, nil
 	}
 	if len(s.allowed) == 0 {
