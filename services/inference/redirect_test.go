@@ -94,7 +94,7 @@ func TestRedirectsStayBelowCallersPrefix(t *testing.T) {
 			location := strings.ReplaceAll(to, "ADDR", e.addr)
 			req := r.request(http.MethodGet, prefix+"/v1/files/x/list?to="+url.QueryEscape(location), w.good.text, "")
 			req.Header.Set("X-Service-Caller", caller)
-			resp, err := client.Do(req)
+			resp, err := client.Do(req) //nolint:bodyclose // text closes it
 			require.NoError(t, err)
 			require.Equal(t, "moved", text(t, reply{resp}))
 			require.Equal(t, http.StatusTemporaryRedirect, resp.StatusCode)

@@ -15,20 +15,14 @@ func engineHeader(ctx context.Context, in http.Header, key, requestID string) ht
 	out := make(http.Header, len(in)+2)
 	named := namedHop(in, heldFromCaller)
 	for name, values := range in {
-		if heldFromCaller(name) == passes && !named[name] {
-			out[name] = values
+		if heldFromCaller(name) != passes || named[name] {
+			continue
 		}
-	}
-	trace(ctx, in, out)
-	for name, values := range out {
-		kept := withoutCredentials(values)
-		switch {
-		case len(kept) == 0:
-			delete(out, name)
-		case len(kept) < len(values):
+		if kept := withoutCredentials(values); len(kept) > 0 {
 			out[name] = kept
 		}
 	}
+	trace(ctx, in, out)
 	if _, set := out["User-Agent"]; !set {
 		out["User-Agent"] = []string{""} // suppresses the default of net/http
 	}
@@ -40,13 +34,16 @@ func engineHeader(ctx context.Context, in http.Header, key, requestID string) ht
 }
 
 // trace adds the trace headers of the current span, if there is one. Otherwise it adds those of the caller, if they
-// are well formed.
+// are well formed and contain no credential of this product.
 func trace(ctx context.Context, in, out http.Header) {
 	w3c := propagation.TraceContext{}
 	if !oteltrace.SpanContextFromContext(ctx).IsValid() {
 		ctx = w3c.Extract(ctx, propagation.HeaderCarrier(in))
 	}
 	w3c.Inject(ctx, propagation.HeaderCarrier(out))
+	if state := out["Tracestate"]; len(state) > 0 && len(withoutCredentials(state)) == 0 {
+		delete(out, "Tracestate")
+	}
 }
 
 // callerHeader sets the headers of the response to the caller.
@@ -100,6 +97,9 @@ func partHeader(in http.Header) http.Header {
 // privateCaching returns the engine's Cache-Control without the directives that let a shared cache store the response,
 // because the response belongs to one caller. The result is always private.
 func privateCaching(values []string) string {
+	if len(values) == 0 {
+		return "private"
+	}
 	kept := []string{"private"}
 	for directive := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		directive = strings.TrimSpace(directive)

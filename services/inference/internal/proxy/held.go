@@ -12,15 +12,15 @@ type reason string
 
 // The reasons why a header is held back.
 const (
-	passes     reason = ""
-	credential reason = "a credential, or the identity of the caller"
-	address    reason = "the address of the caller, or another address or method than that of the request"
-	hop        reason = "belongs to one connection"
-	own        reason = "the proxy writes its own"
-	origin     reason = "the page that made the call"
-	ambiguous  reason = "engines may read the name as another one"
-	policy     reason = "changes what a browser does with the other pages of this host"
-	command    reason = "a command to a proxy or a shared cache"
+	passes    reason = ""
+	identity  reason = "a credential, or the identity of the caller"
+	address   reason = "the address of the caller, or another address or method than that of the request"
+	hop       reason = "belongs to one connection"
+	own       reason = "the proxy writes its own"
+	origin    reason = "the page that made the call"
+	ambiguous reason = "engines may read the name as another one"
+	policy    reason = "changes what a browser does with the other pages of this host"
+	command   reason = "a command to a proxy or a shared cache"
 )
 
 // heldFromCaller returns why a header of a caller does not reach the engine. All other headers do.
@@ -29,7 +29,7 @@ const (
 func heldFromCaller(name string) reason {
 	switch name {
 	case "Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
-		return credential
+		return identity
 	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "X-Method-Override":
 		return address
 	case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect":
@@ -41,7 +41,7 @@ func heldFromCaller(name string) reason {
 	}
 	switch {
 	case hasPrefix(name, "Proxy-", "X-Auth-", "X-Service-", "Grpc-"):
-		return credential
+		return identity
 	case hasPrefix(name, "X-Forwarded-", "X-Envoy-", "X-Original-", "X-Rewrite-", "X-Http-Method"):
 		return address
 	case hasPrefix(name, "Sec-Websocket-"):
@@ -57,7 +57,7 @@ func heldFromCaller(name string) reason {
 func heldFromEngine(name string) reason {
 	switch name {
 	case "Set-Cookie", "Set-Cookie2", "Set-Login", "Www-Authenticate":
-		return credential
+		return identity
 	case "Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security", "Permissions-Policy", "Referrer-Policy",
 		"X-Frame-Options", "X-Content-Type-Options", "Timing-Allow-Origin", "Refresh", "Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch",
 		"Critical-Ch", "Sourcemap", "X-Sourcemap":
@@ -77,7 +77,7 @@ func heldFromEngine(name string) reason {
 	case hasPrefix(name, "X-Accel-", "Surrogate-"):
 		return command
 	case hasPrefix(name, "Proxy-", "X-Service-"):
-		return credential
+		return identity
 	case !canonical(name):
 		return ambiguous
 	}
@@ -103,7 +103,7 @@ func canonical(name string) bool {
 		if letter && upper != (c <= 'Z') {
 			return false
 		}
-		if !letter && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if !letter && c != '-' && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 		upper = c == '-'
@@ -117,8 +117,11 @@ func namedHop(h http.Header, held func(name string) reason) map[string]bool {
 	var named map[string]bool
 	for _, list := range h["Connection"] {
 		for name := range strings.SplitSeq(list, ",") {
-			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			if name == "Close" || held(name) != passes {
+			name = strings.TrimSpace(name)
+			if strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
+				continue
+			}
+			if name = http.CanonicalHeaderKey(name); held(name) != passes {
 				continue
 			}
 			if named == nil {
