@@ -160,7 +160,7 @@ func (w *rewriter) refusal(p []byte, reason *string, engine bool) ([]byte, bool)
 	}
 	doc := document{Detail: detail, Code: word}
 	if engine {
-		doc.Error = &openAIError{Message: detail, Type: "invalid_request_error", Code: word}
+		doc.Error = &errorObject{Message: detail, Type: "invalid_request_error", Code: word}
 	}
 	body, err := json.Marshal(doc)
 	if err != nil {
@@ -174,11 +174,11 @@ func (w *rewriter) refusal(p []byte, reason *string, engine bool) ([]byte, bool)
 type document struct {
 	Detail string       `json:"detail"`
 	Code   string       `json:"code"`
-	Error  *openAIError `json:"error,omitempty"`
+	Error  *errorObject `json:"error,omitempty"`
 }
 
-// openAIError is the object that the clients of engines expect; package fault writes the same one.
-type openAIError struct {
+// errorObject is the object that the clients of engines expect; package fault writes the same one.
+type errorObject struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
 	Code    string  `json:"code"`

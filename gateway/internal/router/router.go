@@ -1,7 +1,8 @@
 // Package router finds the route of a request in the route table, and reads the route's parameters from path and
 // query.
 //
-// It first refuses paths that two parsers could read differently. It never redirects. For a path that exists only
+// It first refuses paths that two parsers could read differently. The paths of calls to engines are judged by package
+// enginepath, which the services behind the gateway use too. It never redirects. For a path that exists only
 // for other methods it returns those methods. The query may set the fields of the request message that neither the
 // body nor the path sets. It is read as strictly as a body: only known names, repeated only for lists, with values of
 // the field's type. Every fault of a parameter has a location.
