@@ -12,8 +12,8 @@ import (
 )
 
 // These tests cover pitfalls of Go's libraries in a public server. Each test attacks the public listener.
-// services/inference tests what an engine may see and return: TestEngineHeader_listedNamesOnly,
-// TestCallerHeadersFiltered, TestEngineHeadersFiltered, TestInvalidUpgradeRefused.
+// services/inference tests what an engine may see and return: TestEngineHeader_heldNames,
+// TestCallerHeadersFiltered, TestEngineHeadersFiltered, TestOtherUpgradesIgnored.
 
 // encoding/json matches field names in any case and keeps the last value of a repeated name. The gateway refuses both.
 func TestMisspelledAndRepeatedNamesRefused(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
@@ -29,7 +30,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if held {
 		defer g.hold.Leave()
 	}
-	if grpcproxy.Wants(r) {
+	if grpcproxy.Wants(r) && !enginepath.Under(r.URL.Path) {
 		g.wire.ServeHTTP(w, r.WithContext(withLate(r.Context(), !held)))
 		return
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 const (
-	callerTyp      = "svc-caller+jwt"
 	callerIssuer   = "signalbox-edge"
 	callerAudience = "signalbox-services"
 	callerLifetime = time.Minute
@@ -22,7 +22,7 @@ const (
 // CallerFormat returns the format of caller tokens. They are valid for 60 s and have one audience for all services.
 func CallerFormat() Format {
 	return Format{
-		Typ: callerTyp, Issuer: callerIssuer, Audience: callerAudience,
+		Typ: secret.TypCaller, Issuer: callerIssuer, Audience: callerAudience,
 		Lifetime: callerLifetime, Leeway: callerLeeway, MaxBytes: callerMaxBytes,
 	}
 }

@@ -6,7 +6,7 @@
 //
 // It also replaces the error responses that the server itself writes, for headers that are too long or malformed, a missing
 // Host or an unknown transfer encoding. net/http writes them as plain text; the API contract requires a JSON body with
-// `detail` for every failure.
+// `detail` for every failure, and below /inference also the object `error`.
 //
 // It also lets a server stop without resetting the connections that wait to be accepted (see Listener.Settle).
 //
@@ -108,7 +108,9 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 }
 
 // Write implements net.Conn.
-func (c *conn) Write(p []byte) (int, error) { return c.write(c.TCPConn, p, c.reader.reason.Load()) }
+func (c *conn) Write(p []byte) (int, error) {
+	return c.write(c.TCPConn, p, c.reader.reason.Load(), c.reader.engine.Load())
+}
 
 // rewriter replaces the error responses that net/http itself writes.
 type rewriter struct {
@@ -116,9 +118,10 @@ type rewriter struct {
 	over  atomic.Bool // the connection was hijacked, so net/http no longer writes to it
 }
 
-// write writes p, or a JSON response instead. The parameter reason is why a head was rejected; it may be nil.
-func (w *rewriter) write(to net.Conn, p []byte, reason *string) (int, error) {
-	out, ok := w.refusal(p, reason)
+// write writes p, or a JSON response instead. The parameter reason is why a head was rejected; it may be nil. The
+// parameter engine is true if the request was for an engine.
+func (w *rewriter) write(to net.Conn, p []byte, reason *string, engine bool) (int, error) {
+	out, ok := w.refusal(p, reason, engine)
 	if !ok {
 		return to.Write(p) //nolint:wrapcheck // net/http inspects it
 	}
@@ -133,7 +136,7 @@ func (w *rewriter) write(to net.Conn, p []byte, reason *string) (int, error) {
 const plain = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // refusal returns a JSON response to send instead of p if p is an error response of net/http itself.
-func (w *rewriter) refusal(p []byte, reason *string) ([]byte, bool) {
+func (w *rewriter) refusal(p []byte, reason *string, engine bool) ([]byte, bool) {
 	const protocol = "HTTP/1.1 "
 	if !bytes.HasPrefix(p, []byte(protocol)) || w.over.Load() {
 		return nil, false
@@ -155,15 +158,31 @@ func (w *rewriter) refusal(p []byte, reason *string) ([]byte, bool) {
 	default:
 		detail = *reason
 	}
-	body, err := json.Marshal(struct {
-		Detail string `json:"detail"`
-		Code   string `json:"code"`
-	}{detail, word})
+	doc := document{Detail: detail, Code: word}
+	if engine {
+		doc.Error = &errorObject{Message: detail, Type: "invalid_request_error", Code: word}
+	}
+	body, err := json.Marshal(doc)
 	if err != nil {
 		return nil, false
 	}
 	return fmt.Appendf(nil, "%s%d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Content-Type-Options: nosniff\r\n"+
 		"X-Request-Id: %s\r\nConnection: close\r\n\r\n%s", protocol, status, http.StatusText(status), len(body)+1, w.newID(), append(body, '\n')), true
+}
+
+// document is the body of an error response.
+type document struct {
+	Detail string       `json:"detail"`
+	Code   string       `json:"code"`
+	Error  *errorObject `json:"error,omitempty"`
+}
+
+// errorObject is the object that the clients of engines expect; package fault writes the same one.
+type errorObject struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Code    string  `json:"code"`
+	Param   *string `json:"param"`
 }
 
 // words returns the status, detail and code of the JSON response for a message of net/http. The API contract has no

@@ -70,6 +70,14 @@ func TestJSONErrors_serverErrorsAreJSON(t *testing.T) {
 		"header without a name":     {"GET / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n", 400, "malformed_request"},
 		"space before the colon":    {"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400, "malformed_request"},
 		"unknown transfer encoding": {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "transfer_encoding"},
+		"invalid escape":            {"GET /api/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed_request"},
+		"engine, invalid escape":    {"GET /inference/d/v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed_request"},
+		"engine, headers too long":  {"GET /inference/d/v1/x HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 16<<10) + "\r\n\r\n", 400, "headers_too_large"},
+		"engine, far too long":      {"GET /inference/d/v1/x HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 200<<10) + "\r\n\r\n", 400, "headers_too_large"},
+		"engine, bare LF":           {"GET /inference/d/v1/x HTTP/1.1\nHost: x\r\n\r\n", 400, "malformed_request"},
+		"engine, no host":           {"GET /inference/d/v1/x HTTP/1.1\r\n\r\n", 400, "malformed_request"},
+		"engine, transfer encoding": {"POST /inference/d/v1/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "transfer_encoding"},
+		"engine, version":           {"GET /inference/d/v1/x HTTP/3.1\r\nHost: x\r\n\r\n", 505, "malformed_request"},
 		"two lengths":               {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "malformed_request"},
 	} {
 		got := send(t, addr, tc.raw)
@@ -77,8 +85,18 @@ func TestJSONErrors_serverErrorsAreJSON(t *testing.T) {
 		require.Equal(t, "application/json", got.header.Get("Content-Type"), name)
 		require.Equal(t, "req_1", got.header.Get("X-Request-Id"), name)
 		require.True(t, got.closes, name)
-		var problem struct{ Detail, Code string }
+		var problem struct {
+			Detail, Code string
+			Error        *struct {
+				Message, Type, Code string
+				Param               *string
+			}
+		}
 		require.NoError(t, json.Unmarshal([]byte(got.body), &problem), "%s: %s", name, got.body)
+		require.Equal(t, strings.HasPrefix(name, "engine"), problem.Error != nil, "%s: %s", name, got.body)
+		if problem.Error != nil {
+			require.Equal(t, []string{problem.Detail, "invalid_request_error", problem.Code}, []string{problem.Error.Message, problem.Error.Type, problem.Error.Code}, name)
+		}
 		require.NotEmpty(t, problem.Detail, name)
 		require.Equal(t, tc.code, problem.Code, name)
 	}

@@ -1,6 +1,7 @@
 package httpguard
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -31,6 +32,7 @@ type checkedReader struct {
 	// the request is unknown because it is malformed.
 	sending  atomic.Bool
 	reason   atomic.Pointer[string] // why a head was rejected
+	engine   atomic.Bool            // the last head is that of a request to an engine
 	replaced bool                   // malformed has been delivered instead of the head
 }
 
@@ -125,10 +127,17 @@ func (r *checkedReader) scan(b []byte) (used int) {
 	return used
 }
 
+// forEngine reports whether a head, which may be incomplete, is that of a request below /inference.
+func forEngine(head []byte) bool {
+	_, target, _ := bytes.Cut(head[:min(len(head), headSize)], []byte(" "))
+	return bytes.HasPrefix(target, []byte("/inference/"))
+}
+
 // head returns the length of the head at the beginning of b, or 0 if it is incomplete or rejected.
 func (r *checkedReader) head(b []byte) int {
 	end, checked, reason := headEnd(b, r.checked)
 	r.checked = checked
+	r.engine.Store(forEngine(b))
 	if len(b)-end > maxHead && end == 0 || end > maxHead {
 		reason = reasonSize
 	}

@@ -15,6 +15,12 @@ const (
 	KindLink       = "lnk" // sign-in link for the machine of the server
 )
 
+// The `typ` of the JSON web tokens that services sign.
+const (
+	TypAccess = "at+jwt"         // access tokens of users (RFC 9068)
+	TypCaller = "svc-caller+jwt" // identities of callers, from service to service
+)
+
 // Credential returns which kind of credential a text looks like, for the error of a route that expects another kind. It
 // returns "" for any other text.
 func Credential(s string) string {

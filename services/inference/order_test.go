@@ -200,30 +200,6 @@ func TestCallsRefusedBeforeFirstSnapshot(t *testing.T) {
 	refused(t, resp, 503, "lease_over")
 }
 
-func TestInvalidUpgradeRefused(t *testing.T) {
-	t.Parallel()
-	e := newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"))
-	r, w := open(t), newDeploymentStates(t, e)
-	r.ready(w.deployments()...)
-	for upgrade, want := range map[string]struct {
-		status int
-		code   string
-	}{
-		"websocket": {400, "bad_upgrade"}, "WebSocket": {400, "bad_upgrade"}, "h2c": {400, "bad_upgrade"}, "TLS/1.0": {400, "bad_upgrade"},
-	} {
-		req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/realtime", w.good.text, "")
-		req.Header.Set("Connection", "Upgrade")
-		req.Header.Set("Upgrade", upgrade)
-		refused(t, r.send(req), want.status, want.code)
-	}
-	for _, method := range []string{http.MethodTrace, http.MethodConnect} {
-		resp := raw(t, r, method+" /inference/"+deploymentA+"/v1/x HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "+w.good.text+"\r\n\r\n")
-		require.NotEqual(t, 200, resp.StatusCode, method)
-		require.GreaterOrEqual(t, resp.StatusCode, 400)
-	}
-	require.Empty(t, e.seen())
-}
-
 func TestChunkedBodyLimit(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "", "read it all")))

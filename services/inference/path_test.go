@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -65,9 +66,15 @@ func TestHostilePathsStayBelowV1(t *testing.T) {
 	require.Len(t, e.seen(), reached)
 	for _, head := range e.seen() {
 		target := strings.Fields(head)[1]
-		require.Regexp(t, `^/v1(/[0-9A-Za-z.%_-]*)*$`, target)
-		require.NotContains(t, target, "..")
-		require.NotContains(t, strings.ToLower(target), "%2")
+		for form, next := target, ""; ; form = next {
+			require.Regexp(t, `^/v1(/[0-9A-Za-z.%_-]+)*/?$`, form)
+			require.NotContains(t, strings.Split(form, "/"), "..", target)
+			require.NotContains(t, strings.Split(form, "/"), ".", target)
+			var err error
+			if next, err = url.PathUnescape(form); err != nil || next == form {
+				break
+			}
+		}
 	}
 }
 
@@ -78,16 +85,24 @@ func TestValidPathsUnchanged(t *testing.T) {
 	r.ready(w.deployments()...)
 	want := []string{
 		"/v1/models", "/v1", "/v1/", "/v1/chat/completions", "/v1/chat/completions?a=1&b=%2F..%2f", "/v1/models/org:name",
-		"/v1/models/caf%C3%A9", "/v1/a%20b", "/v1/files/x.y-z_~", "/v1/.hidden/..more",
+		"/v1/models/caf%C3%A9", "/v1/a%20b", "/v1/files/x.y-z_~", "/v1/.hidden/..more", "/v1/models/org%2Fname", "/v1/models/org%2fname",
+		"/v1/100%25", "/v1/a%252Fb", "/v1/a%2525b", "/v1/%E4%BD%A0%2F%E5%A5%BD", "/v1/chat/completions/", "/v1/models/org%2Fname/?a=%2F", "/v1/a!b'(c)*[d]",
+		"/v1/a%21b", "/v1/%61", "/v1/a%3Fb%23c", "/v1/models?", "/v1/a%25zz", "/v1/a+b", "/v1/a,b:c@d=e&f$g",
 	}
-	for _, path := range want {
-		require.Equal(t, "reached", text(t, r.do(http.MethodGet, "/inference/"+deploymentA+path, w.good.text, "")), path)
+	prefixes, caller := r.engineRoutes(e)
+	for _, prefix := range prefixes {
+		from := len(e.seen())
+		for _, path := range want {
+			req := r.request(http.MethodGet, prefix+path, w.good.text, "")
+			req.Header.Set("X-Service-Caller", caller)
+			require.Equal(t, "reached", text(t, r.send(req)), prefix+path)
+		}
+		var got []string
+		for _, head := range e.seen()[from:] {
+			got = append(got, strings.Fields(head)[1])
+		}
+		require.Equal(t, want, got)
 	}
-	var got []string
-	for _, head := range e.seen() {
-		got = append(got, strings.Fields(head)[1])
-	}
-	require.Equal(t, want, got)
 }
 
 func TestRequestSmuggling(t *testing.T) {

@@ -23,6 +23,7 @@ type engine struct {
 	conns int
 	open  map[net.Conn]bool
 	heads []string
+	offer string // the subprotocols of the last WebSocket handshake
 }
 
 // script handles one connection, which is closed when it returns.
@@ -71,6 +72,13 @@ func (e *engine) connections() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.conns
+}
+
+// offered returns the subprotocols of the last WebSocket handshake.
+func (e *engine) offered() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.offer
 }
 
 // seen returns the request lines and headers of the received requests.

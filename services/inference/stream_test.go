@@ -80,7 +80,7 @@ func TestStreamEventsFlushedImmediately(t *testing.T) {
 	r.ready(w.deployments()...)
 	resp, in := r.stream(w.good.text)
 	require.Equal(t, "no", resp.Header.Get("X-Accel-Buffering"))
-	require.Equal(t, "no-cache", resp.Header.Get("Cache-Control"))
+	require.Equal(t, "private, no-cache", resp.Header.Get("Cache-Control"))
 	for i := range 50 {
 		word := fmt.Sprintf(`{"i":%d}`, i)
 		s.words <- word // the engine sends the next event only after this one was read below

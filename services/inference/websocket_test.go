@@ -27,6 +27,7 @@ func echoServer(t *testing.T, options *websocket.AcceptOptions) *engine {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.mu.Lock()
 		e.heads = append(e.heads, r.URL.RequestURI()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Cookie")+r.Header.Get("Origin"))
+		e.offer = strings.Join(r.Header.Values("Sec-Websocket-Protocol"), ", ")
 		e.mu.Unlock()
 		if strings.HasSuffix(r.URL.Path, "/closed") {
 			w.WriteHeader(http.StatusTeapot)

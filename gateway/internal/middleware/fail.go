@@ -6,9 +6,9 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/router"
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
@@ -19,7 +19,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Allow", wrong.Allow())
 	}
 	id := obs.RequestID(r.Context())
-	if strings.HasPrefix(r.URL.Path, "/inference/") || insteadOfEngine(r.URL.Path, err) {
+	if enginepath.Under(r.URL.Path) || insteadOfEngine(r.URL.Path, err) {
 		fault.WriteOpenAI(w, err, id)
 		return
 	}
@@ -29,14 +29,15 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	fault.Write(w, err, id)
 }
 
-// insteadOfEngine reports whether a playground call gets the error instead of an engine's response because inference
-// or the engine is not available. Clients of engines expect an `error` member in that case, too.
+// insteadOfEngine reports whether a playground call gets the error instead of an engine's response because inference or
+// the engine is not available, or because no engine may receive such a request. Clients of engines expect an `error`
+// member in these cases, too.
 func insteadOfEngine(path string, err error) bool {
-	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
+	if !enginepath.UnderSession(path) {
 		return false
 	}
-	kind := fault.From(err).Kind
-	return kind == fault.Unavailable || kind == fault.Dependency
+	f := fault.From(err)
+	return f.Kind == fault.Unavailable || f.Kind == fault.Dependency || f.Code == enginepath.CodeBadPath || f.Code == enginepath.CodeBadMethod
 }
 
 // handlerOAuth names the handler of the OAuth forms, whose clients expect an `error` member.

@@ -130,7 +130,7 @@ func TestFailFormatByPath(t *testing.T) {
 	t.Parallel()
 	wrong := fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&router.MethodError{Methods: []string{"POST", "GET", "POST"}})
 	for path, openAI := range map[string]bool{
-		"/inference/d/v1/x": true, "/inference/": true, "/inference": false, "/api/jobs": false, "/inferences/x": false, "/api/inference/x": false,
+		"/inference/d/v1/x": true, "/inference/": true, "/inference": true, "/api/jobs": false, "/inferences/x": false, "/api/inference/x": false,
 	} {
 		w := httptest.NewRecorder()
 		req := httptest.NewRequest(http.MethodPut, path, nil)

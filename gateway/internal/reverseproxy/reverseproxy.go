@@ -10,6 +10,7 @@
 //   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
 //   - If the service does not complete a response, the connection to the client is closed before the response's end.
 //   - If a response begins before the request body has ended, the client's connection is closed after the response.
+//   - An upgrade to another protocol than WebSocket is ignored.
 //   - An upgraded connection is passed through in both directions and ends when either side ends it.
 package reverseproxy
 
@@ -28,6 +29,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -135,13 +137,13 @@ func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request, error) {
 	out := in.Clone(in.Context())
 	out.RequestURI = ""
-	out.URL = &url.URL{Scheme: r.scheme, Host: r.up.Address, Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery}
+	out.URL = &url.URL{
+		Scheme: r.scheme, Host: r.up.Address, Path: in.URL.Path, RawPath: enginepath.Sent(in.URL), RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery,
+	}
 	out.Close = false
-	wanted := in.Header.Values("Upgrade")
 	oneHop(out.Header)
-	if len(wanted) > 0 && in.ContentLength == 0 {
-		// The service decides which protocols it accepts; tunnel forwards only a WebSocket. A request with a body cannot
-		// be upgraded, because its body could still be read while the connection is taken over.
+	if wanted := in.Header.Values("Upgrade"); namesWebSocket(wanted) {
+		// The service refuses a malformed handshake. Offers of other protocols are ignored, as RFC 9110 allows.
 		out.Header.Set("Connection", "Upgrade")
 		out.Header["Upgrade"] = wanted
 	}
@@ -195,7 +197,7 @@ func oneHop(h http.Header) {
 	}
 	for _, name := range []string{
 		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
 	} {
 		h.Del(name)
 	}

@@ -14,10 +14,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// websocket reports whether a request wants an upgrade to WebSocket, the only upgrade that is allowed.
+// namesWebSocket reports whether WebSocket is among the protocols of a header Upgrade.
+func namesWebSocket(upgrade []string) bool {
+	return slices.ContainsFunc(strings.Split(strings.Join(upgrade, ","), ","), func(protocol string) bool {
+		name, _, _ := strings.Cut(protocol, "/")
+		return strings.EqualFold(strings.TrimSpace(name), "websocket")
+	})
+}
+
+// websocket reports whether a request may be upgraded to WebSocket, the only upgrade that is allowed. A request with a body
+// may not, because its body could still be read while the connection is taken over.
 func websocket(r *http.Request) bool {
 	protocols := r.Header.Values("Upgrade")
-	return r.Method == http.MethodGet && len(protocols) == 1 && strings.EqualFold(protocols[0], "websocket") &&
+	return r.Method == http.MethodGet && r.ContentLength == 0 && len(protocols) == 1 && strings.EqualFold(protocols[0], "websocket") &&
 		slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Connection"), ","), ","), func(token string) bool {
 			return strings.EqualFold(strings.TrimSpace(token), "upgrade")
 		})

@@ -64,9 +64,12 @@ func TestOtherUpgradesRefused(t *testing.T) {
 		head string
 		want int
 	}{
-		// The service sees the requested protocol and refuses it.
-		"h2c": {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n", 426},
+		// The service does not see these protocols, so it requires an upgrade to its own.
+		"h2c, body": {"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n{}", 426},
+		"TLS":       {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: TLS/1.0, foo\r\n\r\n", 426},
+		"h2c":       {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n", 426},
 		// The service accepts the requests below, but the gateway does not.
+		"body":          {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 2\r\n\r\n{}", 502},
 		"POST":          {"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n", 502},
 		"no Connection": {"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n", 502},
 		"two protocols": {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n", 502},

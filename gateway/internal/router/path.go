@@ -5,10 +5,32 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 const maxPath = 4096
+
+// enginePath returns the path by which a call to an engine is routed, as it was sent, or the fault for the client. The
+// result engine is false for any other request.
+func enginePath(r *http.Request) (path string, engine bool, f *fault.Error) {
+	p, verdict := enginepath.Read(r.URL)
+	switch {
+	case verdict == enginepath.Elsewhere:
+		return "", false, nil
+	case verdict == enginepath.Bad || r.URL.Host != "" || r.URL.Scheme != "":
+		return "", true, enginepath.BadPath()
+	case verdict == enginepath.Unknown:
+		return "", true, enginepath.NotFound()
+	}
+	if f := enginepath.BadMethod(r.Method); f != nil {
+		return "", true, f
+	}
+	if path = p.Prefix + p.Target; strings.Count(p.Target, "/") == 1 {
+		path += "/" // the pattern ends in /v1/{rest...}
+	}
+	return path, true, nil
+}
 
 // CheckPath refuses request targets that are not a plain absolute path. Encoded slashes, backslashes,
 // dot segments, control bytes and doubly encoded bytes get 400, because a later parser may read such a path

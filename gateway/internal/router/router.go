@@ -1,7 +1,8 @@
 // Package router finds the route of a request in the route table, and reads the route's parameters from path and
 // query.
 //
-// It first refuses paths that two parsers could read differently. It never redirects. For a path that exists only
+// It first refuses paths that two parsers could read differently. The paths of calls to engines are judged by package
+// enginepath, which the services behind the gateway use too. It never redirects. For a path that exists only
 // for other methods it returns those methods. The query may set the fields of the request message that neither the
 // body nor the path sets. It is read as strictly as a body: only known names, repeated only for lists, with values of
 // the field's type. Every fault of a parameter has a location.
@@ -111,13 +112,21 @@ func child(n *node) *node {
 	return n
 }
 
-// Find returns the route of a request, or the fault for the client.
+// Find returns the route of a request, or the fault for the client. Calls to engines are routed by their path as it was
+// sent, all other requests by their decoded path.
 func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
-	if f := CheckPath(req); f != nil {
+	path, engine, f := enginePath(req)
+	if f != nil {
 		return nil, f
 	}
+	if !engine {
+		if f := CheckPath(req); f != nil {
+			return nil, f
+		}
+		path = req.URL.Path
+	}
 	s := search{method: req.Method}
-	if s.walk(r.root, req.URL.Path[1:]) {
+	if s.walk(r.root, path[1:]) {
 		return &Match{Route: s.found, Values: s.values}, nil
 	}
 	if len(s.allowed) == 0 {

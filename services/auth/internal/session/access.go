@@ -20,9 +20,7 @@ const (
 	apiAudience = "signalbox-api"
 )
 
-// accessTyp is the `typ` of access tokens (RFC 9068). No other JWT of this project has it.
 const (
-	accessTyp      = "at+jwt"
 	accessLeeway   = 10 * time.Second
 	accessMaxBytes = 4096
 )
@@ -74,7 +72,7 @@ func NewAccess(k keys, ttl time.Duration, clk clock.Clock) *Access {
 // format returns the token format of a grant, or the format of API tokens if g is nil.
 func (a *Access) format(g *Grant) authn.Format {
 	f := authn.Format{
-		Typ: accessTyp, Issuer: apiIssuer, Audience: apiAudience, Lifetime: a.ttl, Leeway: accessLeeway, MaxBytes: accessMaxBytes,
+		Typ: secret.TypAccess, Issuer: apiIssuer, Audience: apiAudience, Lifetime: a.ttl, Leeway: accessLeeway, MaxBytes: accessMaxBytes,
 	}
 	if g != nil {
 		f.Issuer, f.Audience, f.Lifetime = g.Issuer, g.Audience, GrantTTL

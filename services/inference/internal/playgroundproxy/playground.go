@@ -12,11 +12,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
@@ -69,28 +69,25 @@ type Handler struct {
 
 // where is the parsed path of a request.
 type where struct {
-	session string
-	target  int32
-	path    string
-	clean   bool
+	enginepath.Path
+
+	target int32
+	clean  bool
 	// wrong is the error if the target is not a valid number, otherwise nil.
 	wrong *fault.Error
 }
 
-// place parses the path of a request. It returns false if the path is not below a target.
-func place(u *url.URL) (where, bool) {
-	rest, ok := strings.CutPrefix(u.EscapedPath(), Prefix)
-	if !ok {
-		return where{}, false
+// place parses the path of a request. It returns an error if the path is not below a target.
+func place(u *url.URL) (where, *fault.Error) {
+	path, verdict := enginepath.Read(u)
+	switch {
+	case verdict == enginepath.Bad && path.Prefix == "":
+		return where{}, enginepath.BadPath()
+	case path.Number == "":
+		return where{}, enginepath.NotFound()
 	}
-	session, rest, _ := strings.Cut(rest, "/targets/")
-	number, rest, _ := strings.Cut(rest, "/")
-	if number == "" || rest != "v1" && !strings.HasPrefix(rest, "v1/") {
-		return where{}, false
-	}
-	target, wrong := counted(number)
-	path, clean := proxy.Target("/" + rest)
-	return where{session, target, path, clean, wrong}, true
+	target, wrong := counted(path.Number)
+	return where{path, target, verdict == enginepath.Good, wrong}, nil
 }
 
 // counted parses the number of a target. Targets are numbered from 1.
@@ -108,14 +105,14 @@ func counted(number string) (int32, *fault.Error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := h.requestID(r)
-	at, ok := place(r.URL)
+	at, unplaced := place(r.URL)
 	if h.Proxy.Draining() {
 		w.Header().Set("Connection", "close")
 		fault.WriteOpenAI(w, fault.New(fault.Unavailable, "draining", "the server is stopping"), requestID)
 		return
 	}
-	if !ok {
-		fault.WriteOpenAI(w, fault.New(fault.Absent, "not_found", "Not Found"), requestID)
+	if unplaced != nil {
+		fault.WriteOpenAI(w, unplaced, requestID)
 		return
 	}
 	token := r.Header.Get(HeaderCaller)
@@ -137,16 +134,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault.WriteOpenAI(w, err, requestID)
 		return
 	case !at.clean:
-		fault.WriteOpenAI(w, fault.New(fault.Refused, "bad_path",
-			"the path must be UTF-8 without dot segments, double slashes, semicolons, backslashes, control bytes, encoded slashes or percent signs"),
-			requestID)
+		fault.WriteOpenAI(w, enginepath.BadPath(), requestID)
 		return
 	}
-	ctx, leave := h.watch(r.Context(), at.session, admitted.ExpiresAt)
+	ctx, leave := h.watch(r.Context(), at.ID, admitted.ExpiresAt)
 	defer leave()
-	turn := &turn{store: h.Store, log: h.Log, sessionID: at.session, target: at.target, by: admitted}
+	turn := &turn{store: h.Store, log: h.Log, sessionID: at.ID, target: at.target, by: admitted}
 	h.Proxy.WithRecorder(turn).Guest(ctx, w, r, proxy.Guest{
-		RequestID: requestID, Target: &url.URL{Path: at.path, RawQuery: r.URL.RawQuery}, Session: at.session, Number: at.target,
+		RequestID: requestID, Prefix: at.Prefix, Target: at.At(r.URL), Session: at.ID, Number: at.target,
 		Replica: admitted.Replica, Capture: turn,
 	})
 }
@@ -154,7 +149,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) admit(ctx context.Context, at where) (Admitted, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	return h.Sessions.Admit(ctx, at.session, at.target)
+	return h.Sessions.Admit(ctx, at.ID, at.target)
 }
 
 func (h *Handler) requestID(r *http.Request) string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
@@ -39,6 +40,7 @@ type exchange struct {
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
+	engine string         // the host:port of the replica
 	upload *upload        // nil if the body was read completely before the call was relayed
 	asked  *usage.Request // nil if there is no body, or its content is recorded
 	sent   bool           // an engine may have received the call or a part of it
@@ -152,6 +154,7 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Res
 			last = err
 			continue
 		}
+		e.engine = to.Addr
 		e.in.Header = engineHeader(ctx, r.Header, replica.APIKey.Reveal(), e.a.requestID)
 		if e.a.socket {
 			socketHeader(e.in.Header, r.Header)
@@ -249,6 +252,8 @@ type Capture interface {
 // Guest is a call of a playground session. The registry has admitted it: a logged-in user may call the target.
 type Guest struct {
 	RequestID string
+	// Prefix is the caller's path to the engine, without /v1.
+	Prefix string
 	// Target is the path and query of the request to the engine.
 	Target *url.URL
 	// Session and Number are recorded instead of the deployment id and the revision number.
@@ -258,22 +263,15 @@ type Guest struct {
 	Capture Capture
 }
 
-// Target returns the path at the engine for an escaped path, which must be /v1 or start with /v1/. It returns false
-// if the path must not be relayed.
-func Target(escaped string) (path string, ok bool) {
-	_, path, _, ok = route(prefix + "x" + escaped)
-	return path, ok
-}
-
 // Guest relays one call that the registry has admitted. It checks the method, the query, the upgrade and the size of
-// the body like ServeHTTP; Target has checked the path. If the context ends with a fault.Error as its cause, the
+// the body like ServeHTTP; the caller has checked the path. If the context ends with a fault.Error as its cause, the
 // caller receives that error if the response has not begun, or if it is an uncompressed event stream or a WebSocket.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	a := &admitted{
-		token: &routing.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
+		token: &routing.Token{}, prefix: g.Prefix, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
 		deployment: &routing.Deployment{ID: g.Session, Promoted: &routing.Revision{Number: g.Number, Replicas: []*routing.Replica{g.Replica}}},
 	}
-	if err := p.fits(r, true); err != nil {
+	if err := p.fits(r, enginepath.Good); err != nil {
 		p.refuse(ctx, w, err, g.RequestID)
 		return
 	}

@@ -2,9 +2,15 @@ package proxy
 
 import (
 	"bufio"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,32 +19,32 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// credentials returns the names of headers that the proxy must not pass on: those with an identity or an address,
-// hop-by-hop headers and some others.
-func credentials() []string {
+// held returns the names of headers that heldFromCaller must hold back.
+func held() []string {
 	return []string{
-		"Authorization", "Proxy-Authorization", "Cookie", "X-Service-Token", "X-Api-Key", "Api-Key", "X-Service-Caller", "X-Service-Session",
-		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-User", "Forwarded", "X-Real-Ip", "Via", "True-Client-Ip",
-		"Grpc-Metadata-X-User-Id", "Grpc-Metadata-Authorization", "X-Original-Url", "X-Rewrite-Url", "X-Http-Method-Override", "Host",
-		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect", "Content-Length",
-		"Origin", "Referer", "Range", "If-None-Match", "Baggage", "X-Request-Id", "X_Forwarded_For", "Authorization ", "authorization",
+		"Authorization", "Proxy-Authorization", "Cookie", "X-Service-Token", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "X-Auth-Token", "X-Service-Caller",
+		"X-Service-Session", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-User", "Forwarded", "X-Real-Ip", "Via",
+		"True-Client-Ip", "Client-Ip", "X-Client-Ip", "Cf-Connecting-Ip", "X-Envoy-Peer-Metadata", "Grpc-Metadata-X-User-Id", "Grpc-Metadata-Authorization",
+		"X-Original-Url", "X-Rewrite-Url", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "Host", "Connection", "Keep-Alive",
+		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect", "Content-Length", "Origin", "Referer", "Baggage",
+		"X-Request-Id", "X_Forwarded_For", "Authorization ", "authorization", "x-api-key", "X-API-Key", "", "X Y", "Ünder", "Sec-Websocket-Key",
 	}
 }
 
-func TestEngineHeader_listedNamesOnly(t *testing.T) {
+func TestEngineHeader_heldNames(t *testing.T) {
 	t.Parallel()
 	in := http.Header{}
-	for _, name := range credentials() {
+	for _, name := range held() {
 		in[name] = []string{"secret"}
 	}
 	require.Equal(t, http.Header{
 		"User-Agent": {""}, "Authorization": {"Bearer engines-own"}, "X-Request-Id": {"req_1"},
 	}, engineHeader(t.Context(), in, "engines-own", "req_1"))
-	// A listed header is passed with all of its values.
-	in = http.Header{"Accept": {"a/b", "c/d"}, "Openai-Beta": {""}, "Content-Type": {"application/json"}}
+	// Any other header is passed with all of its values.
+	in = http.Header{"Accept": {"a/b", "c/d"}, "Openai-Beta": {""}, "Content-Type": {"application/json"}, "Anthropic-Version": {"1"}, "Range": {"bytes=0-"}, "X-Own": {"a"}}
 	got := engineHeader(t.Context(), in, "", "req_1")
-	require.Equal(t, []string{"a/b", "c/d"}, got["Accept"])
-	require.Equal(t, []string{""}, got["Openai-Beta"])
+	in["User-Agent"], in["X-Request-Id"] = []string{""}, []string{"req_1"}
+	require.Equal(t, in, got)
 }
 
 func TestEngineHeader_connectionHeader(t *testing.T) {
@@ -61,22 +67,24 @@ func TestEngineHeader_connectionHeader(t *testing.T) {
 		"the caller must not be able to remove the proxy's own headers")
 }
 
-// FuzzEngineHeader checks that the engine gets only listed headers and those that the proxy adds. The engine must get
-// its own key and never the caller's credential.
+// FuzzEngineHeader checks that the engine gets no header that is held back, and those that the proxy adds. The engine must
+// get its own key and never the caller's credential.
 func FuzzEngineHeader(f *testing.F) {
 	f.Add("Authorization", "Bearer secret", "close")
 	f.Add("accept", "a/b", "Accept")
+	f.Add("X-Own", "key.dtk_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno", "")
 	f.Add("X-Stainless-Lang", "x", "x-stainless-lang, ,")
 	f.Add("Content-Type", "secret\r\nX: y", "\x00")
+	const theirs = "dtk_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno"
 	f.Fuzz(func(t *testing.T, name, value, connection string) {
-		in := http.Header{name: {value}, "Connection": {connection}, "Authorization": {"Bearer dtk_secret"}, "Cookie": {"secret"}}
+		in := http.Header{name: {value}, "Connection": {connection}, "Authorization": {"Bearer " + theirs}, "Cookie": {"secret"}}
 		out := engineHeader(t.Context(), in, "key", "req_1")
 		for got, values := range out {
 			own := got == "Authorization" || got == "X-Request-Id" || got == "Traceparent" || got == "Tracestate"
-			if !own && !toEngine(got) {
+			if !own && heldFromCaller(got) != passes {
 				t.Fatalf("header %q was passed to the engine", got)
 			}
-			if strings.Contains(strings.Join(values, ""), "dtk_secret") {
+			if strings.Contains(strings.Join(values, ""), theirs) {
 				t.Fatalf("the caller's credential was passed to the engine in %q", got)
 			}
 		}
@@ -86,20 +94,93 @@ func FuzzEngineHeader(f *testing.F) {
 	})
 }
 
-func TestCallerHeader_listedNamesOnly(t *testing.T) {
+func TestCallerHeader_heldNames(t *testing.T) {
 	t.Parallel()
 	in := http.Header{}
-	for _, name := range append(credentials(), "Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Location",
-		"Access-Control-Allow-Origin", "Service-Worker-Allowed", "Content-Disposition", "Link", "Refresh", "Server", "X-Powered-By", "Www-Authenticate",
-		"Nel", "Report-To", "Permissions-Policy", "Cross-Origin-Opener-Policy", "Sourcemap", "X-Frame-Options", "Openai") {
+	for _, name := range []string{
+		"Set-Cookie", "Set-Cookie2", "Set-Login", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Location", "Access-Control-Allow-Origin",
+		"Service-Worker-Allowed", "Refresh", "Www-Authenticate", "Nel", "Report-To", "Permissions-Policy", "Cross-Origin-Opener-Policy", "Sourcemap",
+		"X-Frame-Options", "Proxy-Authenticate", "X-Service-Caller", "X-Accel-Redirect", "X-Request-Id", "Expires", "Pragma", "Content-Location",
+		"Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "set-cookie", "SET-COOKIE", "Set-Cookie ", "", "Ünder",
+	} {
 		in[name] = []string{"evil"}
 	}
-	delete(in, "Content-Length")
 	out := http.Header{}
-	callerHeader(out, in, "req_1")
+	callerHeader(out, in, redirect{}, "req_1")
 	require.Equal(t, http.Header{
 		"Content-Type": nil, "X-Request-Id": {"req_1"}, "X-Content-Type-Options": {"nosniff"}, "Content-Security-Policy": {"sandbox; default-src 'none'"},
+		"Cache-Control": {"private"},
 	}, out)
+	in = http.Header{"Connection": {"close, x-own", "Retry-After-Ms"}, "X-Own": {"a"}, "Retry-After-Ms": {"1"}, "X-Kept": {"a", "b"}}
+	out = http.Header{}
+	callerHeader(out, in, redirect{}, "req_1")
+	require.Equal(t, []string{"a", "b"}, out["X-Kept"])
+	require.NotContains(t, out, "X-Own")
+	require.NotContains(t, out, "Retry-After-Ms")
+}
+
+// documentedNames returns the names in the table below a heading of the reference, in canonical form.
+func documentedNames(t *testing.T, heading string) (names []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../../docs/reference/inference.md")
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(page), "\n## "+heading+"\n")
+	require.True(t, ok, heading)
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		for i, word := range strings.Split(cells[1], "`") {
+			if i%2 == 1 {
+				names = append(names, http.CanonicalHeaderKey(word))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// listedNames returns the names and the prefixes, marked by an asterisk, that a function of held.go lists.
+func listedNames(t *testing.T, function string) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(gotoken.NewFileSet(), "held.go", nil, 0)
+	require.NoError(t, err)
+	literal := func(n ast.Expr, end string) {
+		if lit, ok := n.(*ast.BasicLit); ok {
+			name, err := strconv.Unquote(lit.Value)
+			require.NoError(t, err)
+			names = append(names, name+end)
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		f, ok := n.(*ast.FuncDecl)
+		if ok && f.Name.Name != function {
+			return false
+		}
+		switch n := n.(type) {
+		case *ast.CaseClause:
+			for _, e := range n.List {
+				literal(e, "")
+			}
+		case *ast.CallExpr:
+			if id, ok := n.Fun.(*ast.Ident); ok && id.Name == "hasPrefix" {
+				for _, e := range n.Args {
+					literal(e, "*")
+				}
+			}
+		}
+		return true
+	})
+	slices.Sort(names)
+	return names
+}
+
+func TestHeldHeadersDocumented(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, listedNames(t, "heldFromCaller"), documentedNames(t, "Headers to the engine"))
+	require.Equal(t, listedNames(t, "heldFromEngine"), documentedNames(t, "Headers from the engine"))
 }
 
 // A response belongs to one caller. No shared cache may store it, whatever Cache-Control the engine sends.
@@ -112,16 +193,17 @@ func TestCallerHeader_cachingIsPrivate(t *testing.T) {
 		"max-age=60, must-revalidate":        "private, max-age=60, must-revalidate",
 		"private":                            "private",
 		`private="Set-Cookie", public = yes`: "private",
-		"no-store":                           "no-store",
+		"no-store":                           "private, no-store",
+		"must-understand, no-store":          "private, must-understand, no-store",
 		"no-cache":                           "private, no-cache",
 		"":                                   "private",
 	} {
 		out := http.Header{}
-		callerHeader(out, http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {given}}, "req_1")
+		callerHeader(out, http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {given}}, redirect{}, "req_1")
 		require.Equal(t, []string{want}, out["Cache-Control"], given)
 	}
 	out := http.Header{}
-	callerHeader(out, http.Header{"Cache-Control": {"max-age=1", "public"}}, "req_1")
+	callerHeader(out, http.Header{"Cache-Control": {"max-age=1", "public"}}, redirect{}, "req_1")
 	require.Equal(t, []string{"private, max-age=1"}, out["Cache-Control"])
 	trailer := http.Header{}
 	callerTrailer(trailer, http.Header{"Cache-Control": {"public"}})
@@ -135,11 +217,11 @@ func TestCallerHeader_stream(t *testing.T) {
 		"application/json": false, "": false, "text/plain; x=text/event-stream": false,
 	} {
 		out := http.Header{}
-		callerHeader(out, http.Header{"Content-Type": {kind}}, "req_1")
+		callerHeader(out, http.Header{"Content-Type": {kind}}, redirect{}, "req_1")
 		require.Equal(t, stream, out.Get("X-Accel-Buffering") == "no", kind)
-		require.Equal(t, stream, out.Get("Cache-Control") == "no-cache", kind)
+		require.Equal(t, stream, out.Get("Cache-Control") == "private, no-cache", kind)
 		out = http.Header{}
-		callerHeader(out, http.Header{"Content-Type": {kind}, "Cache-Control": {"private"}}, "req_1")
+		callerHeader(out, http.Header{"Content-Type": {kind}, "Cache-Control": {"private"}}, redirect{}, "req_1")
 		require.Equal(t, []string{"private"}, out["Cache-Control"], "the engine's Cache-Control must be kept")
 	}
 }
@@ -147,8 +229,8 @@ func TestCallerHeader_stream(t *testing.T) {
 func TestTrailersFiltered(t *testing.T) {
 	t.Parallel()
 	const streamed = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n" +
-		"Trailer: Openai-Processing-Ms, Set-Cookie, X-Evil, Content-Type\r\n\r\n" +
-		"9\r\ndata: a\n\n\r\n0\r\nOpenai-Processing-Ms: 12\r\nSet-Cookie: a=b\r\nX-Evil: 1\r\nContent-Type: text/html\r\n\r\n"
+		"Trailer: Openai-Processing-Ms, Set-Cookie, X-Own, Content-Type\r\n\r\n" +
+		"9\r\ndata: a\n\n\r\n0\r\nOpenai-Processing-Ms: 12\r\nSet-Cookie: a=b\r\nX-Own: 1\r\nContent-Type: text/html\r\n\r\n"
 	tok := mint(t, secret.KindDeployment)
 	r := newHarness(t, served("a", tok, engine(t, replies(streamed))))
 	s := r.serve()
@@ -162,7 +244,7 @@ func TestTrailersFiltered(t *testing.T) {
 		require.NoError(t, err)
 		_ = resp.Body.Close()
 		require.Equal(t, "data: a\n\n", string(body))
-		require.Equal(t, http.Header{"Openai-Processing-Ms": {"12"}}, resp.Trailer)
+		require.Equal(t, http.Header{"Openai-Processing-Ms": {"12"}, "X-Own": {"1"}}, resp.Trailer)
 		require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
 	}
 }

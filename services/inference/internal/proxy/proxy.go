@@ -1,6 +1,7 @@
 // Package proxy handles the calls to deployments: it checks the token, finds the promoted revision and relays
-// the call to one of the engines. It does not change bodies, and passes on only listed headers. Errors of the proxy
-// itself have OpenAI's error format, so that clients show them. A truncated response never looks complete.
+// the call to one of the engines. It does not change bodies, and passes on all headers except those that held.go lists.
+// Errors of the proxy itself have OpenAI's error format, so that clients show them. A truncated response never looks
+// complete.
 package proxy
 
 import (
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
@@ -88,6 +90,7 @@ type admitted struct {
 	token      *routing.Token
 	sum        []byte
 	deployment *routing.Deployment
+	prefix     string // the caller's path to the engine, without /v1
 	target     *url.URL
 	requestID  string
 	socket     bool    // the call is a WebSocket handshake
@@ -174,9 +177,12 @@ func badToken() *fault.Error {
 
 // admit runs the checks. It uses only the current snapshot and calls no other service.
 func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
-	deploymentID, target, found, clean := route(r.URL.EscapedPath())
-	if !found {
-		return nil, fault.New(fault.Absent, "not_found", "Not Found")
+	path, verdict := enginepath.Read(r.URL)
+	switch {
+	case verdict == enginepath.Bad && path.Prefix == "":
+		return nil, enginepath.BadPath()
+	case path.ID == "" || path.Number != "":
+		return nil, enginepath.NotFound()
 	}
 	if p.draining.Load() {
 		return nil, fault.New(fault.Unavailable, codeDraining, "the server is stopping").WithRetryAfter(time.Second)
@@ -192,22 +198,20 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	if !ok {
 		return nil, badToken()
 	}
-	d, ok := p.Lease.Deployment(deploymentID)
+	d, ok := p.Lease.Deployment(path.ID)
 	if !ok {
-		return nil, fault.Absentf("deployment", deploymentID)
+		return nil, fault.Absentf("deployment", path.ID)
 	}
-	if token.DeploymentID != deploymentID {
+	if token.DeploymentID != path.ID {
 		return nil, fault.New(fault.Forbidden, "token_of_another_deployment", "this token belongs to another deployment")
 	}
 	if err := p.serves(d); err != nil {
 		return nil, err
 	}
-	if err := p.fits(r, clean); err != nil {
+	if err := p.fits(r, verdict); err != nil {
 		return nil, err
 	}
-	return &admitted{
-		token: token, sum: sum, deployment: d, target: &url.URL{Path: target, RawQuery: r.URL.RawQuery}, socket: upgrades(r),
-	}, nil
+	return &admitted{token: token, sum: sum, deployment: d, prefix: path.Prefix, target: path.At(r.URL), socket: upgrades(r)}, nil
 }
 
 // bearer returns the hash of the deployment token in the Authorization header. It returns an error unless there is
@@ -245,18 +249,17 @@ func (p *Proxy) serves(d *routing.Deployment) *fault.Error {
 	return nil
 }
 
-func (p *Proxy) fits(r *http.Request, clean bool) *fault.Error {
-	switch {
-	case !clean || strings.ContainsAny(r.URL.RawQuery, "\x00\r\n"):
-		return fault.New(fault.Refused, "bad_path",
-			"the path must be UTF-8 without dot segments, double slashes, semicolons, backslashes, control bytes, encoded slashes or percent signs")
-	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
-		return fault.New(fault.Refused, "bad_method", "method %s is not allowed", r.Method)
-	case upgrades(r):
+func (p *Proxy) fits(r *http.Request, verdict enginepath.Verdict) *fault.Error {
+	if verdict != enginepath.Good {
+		return enginepath.BadPath()
+	}
+	if err := enginepath.BadMethod(r.Method); err != nil {
+		return err
+	}
+	if upgrades(r) {
 		return handshake(r)
-	case len(r.Header.Values("Upgrade")) > 0 || len(r.Header.Values("Http2-Settings")) > 0:
-		return fault.New(fault.Refused, "bad_upgrade", "only upgrades to WebSocket are supported")
-	case r.ContentLength > p.MaxBody:
+	}
+	if r.ContentLength > p.MaxBody {
 		return tooLarge(p.MaxBody)
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
@@ -22,7 +21,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	// the interruption is stopped first, then settle resets the deadline for the next request on the connection.
 	defer e.caller.settle()
 	defer context.AfterFunc(ctx, func() { _ = e.caller.ctl.SetWriteDeadline(past()) })()
-	callerHeader(e.caller.w.Header(), resp.Header, e.a.requestID)
+	callerHeader(e.caller.w.Header(), resp.Header, e.redirect(), e.a.requestID)
 	e.closeAfterPart()
 	e.caller.w.WriteHeader(resp.StatusCode)
 	e.rec.Status = int32(resp.StatusCode)
@@ -53,19 +52,15 @@ func (e *exchange) closeAfterPart() {
 	}
 }
 
-// informational relays a 1xx response, unless the request body is streamed. It passes only listed headers to the
-// caller. They do not become headers of the final response.
+// informational relays a 1xx response, unless the request body is streamed. Its headers do not become headers of the final
+// response.
 func (e *exchange) informational(status int, header http.Header) {
 	if e.upload != nil {
 		return // another goroutine may be reading the body, which makes the server write its own 100 Continue
 	}
 	h := e.caller.w.Header()
 	kept := maps.Clone(h)
-	for name, values := range header {
-		if fromEngine(name) && !strings.HasPrefix(name, "Content-") {
-			h[name] = values
-		}
-	}
+	maps.Copy(h, partHeader(header))
 	e.caller.w.WriteHeader(status)
 	clear(h)
 	maps.Copy(h, kept)

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,17 +25,28 @@ type Sockets struct {
 	MaxMessage int64
 }
 
-// upgrades reports whether a request is for an upgrade to WebSocket, the only upgrade that is relayed.
+// upgrades reports whether a request is for an upgrade to WebSocket, the only upgrade that is relayed. A request for an
+// upgrade to other protocols only is relayed without it, as RFC 9110 allows.
 func upgrades(r *http.Request) bool {
-	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(name string) bool { return strings.EqualFold(name, "websocket") })
+	for _, list := range r.Header["Upgrade"] {
+		for protocol := range strings.SplitSeq(list, ",") {
+			name, _, _ := strings.Cut(protocol, "/")
+			if strings.EqualFold(strings.TrimSpace(name), websocket) {
+				return true
+			}
+		}
+	}
+	return false
 }
+
+const websocket = "websocket"
 
 // handshake returns an error unless the request is a valid WebSocket handshake.
 func handshake(r *http.Request) *fault.Error {
 	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-Websocket-Key"))
 	switch {
 	case r.Method != http.MethodGet || r.ProtoMajor != 1 || r.ProtoMinor < 1 || r.ContentLength != 0,
-		len(r.Header.Values("Upgrade")) != 1 || !connectionHas(r.Header, "upgrade"),
+		len(r.Header.Values("Upgrade")) != 1 || !strings.EqualFold(r.Header.Get("Upgrade"), websocket) || !connectionHas(r.Header, "upgrade"),
 		len(r.Header.Values("Sec-Websocket-Key")) != 1 || err != nil || len(key) != 16:
 		return fault.New(fault.Refused, "bad_upgrade", "the request is not a valid WebSocket handshake")
 	case r.Header.Get("Sec-Websocket-Version") != "13":
@@ -54,14 +64,22 @@ func connectionHas(h http.Header, name string) bool {
 	return false
 }
 
-// socketHeader adds the caller's handshake headers to those of the request to the engine.
+// socketHeader adds the caller's handshake headers to those of the request to the engine, without values that contain a
+// credential of this product. Clients of OpenAI repeat their key in a subprotocol.
 func socketHeader(out, in http.Header) {
 	out.Set("Connection", "Upgrade")
-	out.Set("Upgrade", "websocket")
-	for _, name := range []string{"Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions"} {
-		if values := in.Values(name); len(values) > 0 {
+	out.Set("Upgrade", websocket)
+	for _, name := range []string{"Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions"} {
+		if values := withoutCredentials(in[name]); len(values) > 0 {
 			out[name] = values
 		}
+	}
+	var offered []string
+	for _, list := range in["Sec-Websocket-Protocol"] {
+		offered = append(offered, strings.Split(list, ",")...)
+	}
+	if offered = withoutCredentials(offered); len(offered) > 0 {
+		out["Sec-Websocket-Protocol"] = []string{strings.TrimSpace(strings.Join(offered, ","))}
 	}
 }
 
@@ -71,7 +89,7 @@ var errHandshake = errors.New("the engine's response is not a valid WebSocket ha
 // accepted reports whether the engine's response accepts the handshake with this key.
 func accepted(resp *http.Response, key string) bool {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 prescribes SHA-1
-	return strings.EqualFold(resp.Header.Get("Upgrade"), "websocket") && connectionHas(resp.Header, "upgrade") &&
+	return strings.EqualFold(resp.Header.Get("Upgrade"), websocket) && connectionHas(resp.Header, "upgrade") &&
 		resp.Header.Get("Sec-Websocket-Accept") == base64.StdEncoding.EncodeToString(sum[:])
 }
 
@@ -114,7 +132,7 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *e
 		return
 	}
 	_ = own.SetDeadline(e.caller.soon()) // an error does not matter: the write below would fail, too
-	if err := switching(pending.Writer, answer.HTTP, e.a.requestID); err != nil {
+	if err := switching(pending.Writer, answer.HTTP, e.redirect(), e.a.requestID); err != nil {
 		_, _ = conn.Close(), own.Close() // their errors do not matter
 		e.rec.Status, e.rec.Outcome = statusClosed, traffic.ClientClosed
 		e.record(ctx)
@@ -132,15 +150,12 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *e
 }
 
 // switching writes the 101 response to the caller.
-func switching(out *bufio.Writer, resp *http.Response, requestID string) error {
+func switching(out *bufio.Writer, resp *http.Response, to redirect, requestID string) error {
 	head := http.Header{}
-	for _, name := range []string{"Sec-Websocket-Accept", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions"} {
-		if values := resp.Header.Values(name); len(values) > 0 {
-			head[name] = values
-		}
-	}
+	passFromEngine(head, resp.Header, to)
+	head.Del("Content-Length") // a 101 response has no body
 	head.Set("Connection", "Upgrade")
-	head.Set("Upgrade", "websocket")
+	head.Set("Upgrade", websocket)
 	head.Set(fault.HeaderRequestID, requestID)
 	_, err := out.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
 	return errors.Join(err, head.Write(out), crlf(out), out.Flush())

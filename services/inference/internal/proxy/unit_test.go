@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -10,69 +9,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
-
-func TestRoute(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]struct {
-		deployment, target string
-		found, ok          bool
-	}{
-		"/inference/d/v1/models":         {"d", "/v1/models", true, true},
-		"/inference/d/v1":                {"d", "/v1", true, true},
-		"/inference/d/v1/a%20b":          {"d", "/v1/a b", true, true},
-		"/inference/d/v1/a%2Fb":          {"d", "", true, false},
-		"/inference/d/v1/../x":           {"d", "", true, false},
-		"/inference/d/v1/%2e%2e":         {"d", "", true, false},
-		"/inference/d/v1/%252e":          {"d", "", true, false},
-		"/inference/d/v1/a;b":            {"d", "", true, false},
-		"/inference/d/v1//a":             {"d", "", true, false},
-		"/inference/d/v1/%ff":            {"d", "", true, false},
-		"/inference/d/v1/%7f":            {"d", "", true, false},
-		"/inference/d/v1/%zz":            {"d", "", true, false},
-		"/inference//v1/models":          {"", "", false, false},
-		"/inference/d/v10":               {"", "", false, false},
-		"/inference/d":                   {"", "", false, false},
-		"/inference":                     {"", "", false, false},
-		"/api/inference/d/v1":            {"", "", false, false},
-		"/inference/d%2fv1/v1/models":    {"d%2fv1", "/v1/models", true, true},
-		"/inference/../api/jobs/v1/x":    {"", "", false, false},
-		"/INFERENCE/d/v1/models":         {"", "", false, false},
-		"/inference/d/v1/models/..hid":   {"d", "/v1/models/..hid", true, true},
-		"/inference/d/v1/models/.../...": {"d", "/v1/models/.../...", true, true},
-	} {
-		deployment, target, found, ok := route(path)
-		require.Equal(t, want.found, found, path)
-		require.Equal(t, want.ok, ok, path)
-		require.Equal(t, want.target, target, path)
-		if found {
-			require.Equal(t, want.deployment, deployment, path)
-		}
-	}
-}
-
-// FuzzRoute checks that every parser reads a path that route accepts as a path below /v1.
-func FuzzRoute(f *testing.F) {
-	for _, seed := range []string{"models", "../x", "%2e%2e/x", "a%2fb", "a\\b", "%00", "a//b", "%252e", ";x", "é", "%C3%A9"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, rest string) {
-		_, target, found, ok := route("/inference/d/v1/" + rest)
-		if !found || !ok {
-			return
-		}
-		wire := (&url.URL{Path: target}).EscapedPath()
-		back, err := url.PathUnescape(wire)
-		if err != nil || back != target || !strings.HasPrefix(wire, "/v1/") {
-			t.Fatalf("the accepted path %q was sent to the engine as %q", rest, wire)
-		}
-		lower := strings.ToLower(wire)
-		for _, bad := range []string{"/../", "/./", "//", "%2f", "%5c", "%00", "%25", ";", "\\"} {
-			if strings.Contains(strings.TrimSuffix(lower, "/")+"/", bad) {
-				t.Fatalf("the accepted path %q was sent to the engine as %q", rest, wire)
-			}
-		}
-	})
-}
 
 func TestCut(t *testing.T) {
 	t.Parallel()
