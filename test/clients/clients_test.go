@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -28,8 +29,11 @@ const directKey = "direct"
 
 // task is the input of a client.
 type task struct {
-	URL     string   `json:"url"`
-	Key     string   `json:"key"`
+	URL string `json:"url"`
+	Key string `json:"key"`
+	// SlowURL and SlowKey are for the scenarios late and pause.
+	SlowURL string   `json:"slow_url"`
+	SlowKey string   `json:"slow_key"`
 	Headers []string `json:"headers"`
 }
 
@@ -61,10 +65,17 @@ func (o outcome) String() string {
 func TestClients(t *testing.T) {
 	ctx := t.Context()
 	s := testenv.Single(t, testenv.Options{})
-	deployed := deploy(ctx, t, s)
+	l := s.Loop(ctx)
+	version, err := l.Register(ctx, testenv.ExportModel(ctx, s, l))
+	require.NoError(t, err)
+	deployed := deploy(ctx, t, s, l, version, nil)
+	impatient := deploy(ctx, t, s, l, version, map[string]int{"first_byte_s": 3, "idle_s": 3})
 	headers := []string{"x-ratelimit-remaining-requests", "openai-processing-ms", "x-engine"}
-	proxied := task{URL: s.URL + "/inference/" + deployed.Deployment.ID + "/v1", Key: deployed.Token.Reveal(), Headers: headers}
-	direct := task{URL: startEngine(ctx, t, s), Key: directKey, Headers: headers}
+	proxied := task{
+		URL: baseURL(s, deployed), Key: deployed.Token.Reveal(), SlowURL: baseURL(s, impatient), SlowKey: impatient.Token.Reveal(), Headers: headers,
+	}
+	engine := startEngine(ctx, t, s)
+	direct := task{URL: engine, Key: directKey, SlowURL: engine, SlowKey: directKey, Headers: headers}
 	clients := officialClients(t)
 	t.Run("clients", func(t *testing.T) {
 		for name, client := range clients {
@@ -75,13 +86,12 @@ func TestClients(t *testing.T) {
 		}
 	})
 	if !t.Failed() {
+		slow := executions(ctx, t, task{URL: proxied.SlowURL, Key: proxied.SlowKey})
 		through := executions(ctx, t, proxied)
+		requireRecords(ctx, t, impatient, len(clients), slow)
+		requireRecords(ctx, t, deployed, len(clients), through)
+		maps.Copy(through, slow)
 		requireExecutions(t, executions(ctx, t, direct), through)
-		calls := 2*len(clients) + 1 // the scenarios early and model of each client, and the count itself
-		for _, n := range through {
-			calls += n
-		}
-		requireRecords(ctx, t, deployed, len(clients), calls)
 	}
 }
 
@@ -98,20 +108,27 @@ func engineCommand(t *testing.T, address ...string) []string {
 	return command
 }
 
-// deploy serves the engine. Calls wait for it less long than its scenarios `late` and `pause` take.
-func deploy(ctx context.Context, t *testing.T, s *testenv.Installation) *e2eflow.Loop {
+// deploy serves the engine with the given limits for the waits of calls.
+func deploy(
+	ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop, version e2eflow.ModelVersion, timeouts map[string]int,
+) *e2eflow.Loop {
 	t.Helper()
-	l := s.Loop(ctx)
-	version, err := l.Register(ctx, testenv.ExportModel(ctx, s, l))
-	require.NoError(t, err)
-	require.NoError(t, l.Deploy(ctx, l.Name, version, map[string]any{
-		"engine": "command", "command": engineCommand(t, "{host}", "{port}", "{api_key_file}"),
-		"timeouts": map[string]int{"first_byte_s": 5, "idle_s": 5},
-	}))
-	require.NoError(t, l.AwaitReady(ctx), s.Tail())
-	require.NoError(t, l.Promote(ctx))
-	require.NoError(t, l.MakeToken(ctx, "clients"))
-	return l
+	deployed := *l
+	serving := map[string]any{"engine": "command", "command": engineCommand(t, "{host}", "{port}", "{api_key_file}")}
+	name := l.Name
+	if timeouts != nil {
+		serving["timeouts"] = timeouts
+		name += "-impatient"
+	}
+	require.NoError(t, deployed.Deploy(ctx, name, version, serving))
+	require.NoError(t, deployed.AwaitReady(ctx), s.Tail())
+	require.NoError(t, deployed.Promote(ctx))
+	require.NoError(t, deployed.MakeToken(ctx, "clients"))
+	return &deployed
+}
+
+func baseURL(s *testenv.Installation, l *e2eflow.Loop) string {
+	return s.URL + "/inference/" + l.Deployment.ID + "/v1"
 }
 
 // startEngine starts the engine beside the installation, and returns its base URL.
@@ -196,7 +213,24 @@ func requireSame(t *testing.T, client string, direct, proxied map[string]outcome
 
 // reported returns the outcomes that differ, by client and scenario.
 func reported() map[string]map[string]string {
-	return map[string]map[string]string{}
+	return map[string]map[string]string{
+		"python": {
+			"border": `APIError 0 engine_lost "he" 0 tokens []`,
+			"lost":   `InternalServerError 502 engine_lost "" 0 tokens []`,
+			"late":   `InternalServerError 502 engine_timeout "" 0 tokens []`,
+			"pause":  `APIError 0 engine_timeout "he" 0 tokens []`,
+		},
+		"node": {
+			"border": `APIError 0 engine_lost "he" 0 tokens []`,
+			"lost":   `InternalServerError 502 engine_lost "" 0 tokens []`,
+			"late":   `InternalServerError 502 engine_timeout "" 0 tokens []`,
+			"pause":  `APIError 0 engine_timeout "he" 0 tokens []`,
+		},
+		"go": {
+			"lost": `Error 502 engine_lost "" 0 tokens []`,
+			"late": `Error 502 engine_timeout "" 0 tokens []`,
+		},
+	}
 }
 
 // executions returns how often the engine executed each scenario for each client.
@@ -217,10 +251,10 @@ func executions(ctx context.Context, t *testing.T, in task) map[string]int {
 // requireExecutions checks that the engine works as often as without the proxy, and only once on what was lost.
 func requireExecutions(t *testing.T, direct, proxied map[string]int) {
 	t.Helper()
-	for model, n := range direct {
+	for model := range direct {
 		if strings.HasPrefix(model, "lost/") {
-			n = 1
+			direct[model] = 1
 		}
-		require.Equal(t, n, proxied[model], model)
 	}
+	require.Equal(t, direct, proxied)
 }

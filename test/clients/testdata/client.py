@@ -5,20 +5,23 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 
 task = json.load(sys.stdin)
-client = openai.OpenAI(base_url=task["url"], api_key=task["key"], max_retries=2, timeout=30)
+client = openai.OpenAI(base_url=task["url"], api_key=task["key"], max_retries=2, timeout=120)
+slow = openai.OpenAI(base_url=task["slow_url"], api_key=task["slow_key"], max_retries=2, timeout=120)
 messages = [{"role": "user", "content": "Hi"}]
 chat = client.chat.completions
 
 
+def of(name): return slow.chat.completions if name in ("late", "pause") else chat
+
 def model(name): return name + "/python"
-def whole(name): return seen(chat.create(model=model(name), messages=messages))
+def whole(name): return seen(of(name).create(model=model(name), messages=messages))
 def seen(answer): return {"text": answer.choices[0].message.content, "tokens": answer.usage.total_tokens}
 
 
 def streamed(name):
     text, tokens = "", None
     try:
-        for part in chat.create(model=model(name), messages=messages, stream=True):
+        for part in of(name).create(model=model(name), messages=messages, stream=True):
             text += "".join(choice.delta.content or "" for choice in part.choices)
             tokens = part.usage.total_tokens if part.usage else tokens
     except Exception as error:

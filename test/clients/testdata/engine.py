@@ -80,8 +80,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_missing(self, n): self.send(404, {"error": {"message": "no such model", "type": "invalid_request_error", "code": "model_not_found"}})
     def do_page(self, n): self.send(500, b"<html>oops</html>", {"Content-Type": "text/html", "x-should-retry": "false"})
     def do_lost(self, n): self.hang_up()
-    def do_late(self, n): time.sleep(8); self.send(200, chat)
-    def do_pause(self, n): self.stream(); self.event(delta); time.sleep(8); self.event("[DONE]"); self.chunk("")
+    def do_late(self, n): time.sleep(6); self.send(200, chat)
+    def do_pause(self, n): self.stream(); self.event(delta); time.sleep(6); self.event("[DONE]"); self.chunk("")
     def do_response(self, n): self.send(200, response)
     def do_responses(self, n):
         self.stream()
@@ -92,4 +92,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send(200, {"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": 64, "total_tokens": 64}})
     def do_audio(self, n): self.send(200, {"text": "hello"})
 
+http.server.ThreadingHTTPServer.request_queue_size = 128
 http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()

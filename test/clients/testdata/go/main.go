@@ -22,6 +22,8 @@ import (
 type task struct {
 	URL     string   `json:"url"`
 	Key     string   `json:"key"`
+	SlowURL string   `json:"slow_url"`
+	SlowKey string   `json:"slow_key"`
 	Headers []string `json:"headers"`
 }
 
@@ -38,7 +40,7 @@ type outcome struct {
 type user struct {
 	task
 
-	client openai.Client
+	client, slow openai.Client
 }
 
 func main() {
@@ -47,7 +49,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "read the task:", err)
 		os.Exit(1)
 	}
-	u.client = openai.NewClient(option.WithBaseURL(u.URL), option.WithAPIKey(u.Key), option.WithMaxRetries(2), option.WithRequestTimeout(30*time.Second))
+	u.client, u.slow = newClient(u.URL, u.Key), newClient(u.SlowURL, u.SlowKey)
 	seen := map[string]outcome{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -64,6 +66,18 @@ func main() {
 	if err := json.NewEncoder(os.Stdout).Encode(seen); err != nil {
 		os.Exit(1)
 	}
+}
+
+func newClient(url, key string) openai.Client {
+	return openai.NewClient(option.WithBaseURL(url), option.WithAPIKey(key), option.WithMaxRetries(2), option.WithRequestTimeout(2*time.Minute))
+}
+
+// of returns the client for the scenario of the model.
+func (u *user) of(model string) openai.Client {
+	if strings.HasPrefix(model, "late/") || strings.HasPrefix(model, "pause/") {
+		return u.slow
+	}
+	return u.client
 }
 
 func explain(out *outcome, err error) {
@@ -103,7 +117,8 @@ func chat(model string) openai.ChatCompletionNewParams {
 }
 
 func (u *user) whole(ctx context.Context, model string) (outcome, error) {
-	answer, err := u.client.Chat.Completions.New(ctx, chat(model))
+	client := u.of(model)
+	answer, err := client.Chat.Completions.New(ctx, chat(model))
 	if err != nil {
 		return outcome{}, err
 	}
@@ -129,7 +144,8 @@ func (u *user) headers(ctx context.Context, model string) (outcome, error) {
 
 func (u *user) streamed(ctx context.Context, model string) (outcome, error) {
 	var out outcome
-	stream := u.client.Chat.Completions.NewStreaming(ctx, chat(model))
+	client := u.of(model)
+	stream := client.Chat.Completions.NewStreaming(ctx, chat(model))
 	for stream.Next() {
 		for _, choice := range stream.Current().Choices {
 			out.Text += choice.Delta.Content

@@ -4,17 +4,19 @@ import { text as read } from "node:stream/consumers";
 
 const { default: OpenAI } = createRequire(`${process.env.NODE_MODULES}/`)("openai");
 const task = JSON.parse(await read(process.stdin));
-const client = new OpenAI({ baseURL: task.url, apiKey: task.key, maxRetries: 2, timeout: 30_000 });
+const client = new OpenAI({ baseURL: task.url, apiKey: task.key, maxRetries: 2, timeout: 120_000 });
+const slow = new OpenAI({ baseURL: task.slow_url, apiKey: task.slow_key, maxRetries: 2, timeout: 120_000 });
+const of = (name) => (name === "late" || name === "pause" ? slow : client).chat.completions;
 const messages = [{ role: "user", content: "Hi" }];
 const model = (name) => `${name}/node`;
 const seen = (answer) => ({ text: answer.choices[0].message.content, tokens: answer.usage.total_tokens });
-const whole = async (name) => seen(await client.chat.completions.create({ model: model(name), messages }));
+const whole = async (name) => seen(await of(name).create({ model: model(name), messages }));
 
 async function streamed(name) {
   let text = "";
   let tokens = null;
   try {
-    for await (const part of await client.chat.completions.create({ model: model(name), messages, stream: true })) {
+    for await (const part of await of(name).create({ model: model(name), messages, stream: true })) {
       text += part.choices.map((choice) => choice.delta.content ?? "").join("");
       tokens = part.usage?.total_tokens ?? tokens;
     }
