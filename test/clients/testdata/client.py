@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 
 task = json.load(sys.stdin)
-client = openai.OpenAI(base_url=task["url"], api_key=task["key"], max_retries=2, timeout=120)
-slow = openai.OpenAI(base_url=task["slow_url"], api_key=task["slow_key"], max_retries=2, timeout=120)
+client = openai.OpenAI(base_url=task["url"], api_key=task["key"], max_retries=2, timeout=25)
+slow = openai.OpenAI(base_url=task["slow_url"], api_key=task["slow_key"], max_retries=2, timeout=25)
 messages = [{"role": "user", "content": "Hi"}]
 chat = client.chat.completions
 

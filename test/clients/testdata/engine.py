@@ -60,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def early(self):
         self.send(413, {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length"}}, {"x-should-retry": "false"})
         self.close_connection = True
-        time.sleep(60)
+        time.sleep(4)
 
     def do_default(self, n): self.do_stream(n) if self.streams else self.send(200, chat)
     def do_answer(self, n): self.send(200, chat, {"x-ratelimit-remaining-requests": "7", "openai-processing-ms": "12", "x-engine": "e"})
