@@ -37,7 +37,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	}
 	copied.fill(e.rec)
 	if err == nil {
-		callerTrailer(e.caller.w.Header(), resp.Trailer)
+		callerTrailer(e.caller.w.Header(), resp.Trailer, resp.Header)
 		e.record(ctx)
 		return
 	}
@@ -61,7 +61,7 @@ func (e *exchange) informational(status int, header http.Header) {
 	}
 	h := e.caller.w.Header()
 	kept := maps.Clone(h)
-	maps.Copy(h, partHeader(header))
+	maps.Copy(h, partHeader(header, header))
 	e.caller.w.WriteHeader(status)
 	clear(h)
 	maps.Copy(h, kept)
