@@ -128,9 +128,9 @@ func TestEngineHeadersFiltered(t *testing.T) {
 func TestEngineHeadersFilteredInEveryPart(t *testing.T) {
 	t.Parallel()
 	lines := slices.DeleteFunc(append(withheldFromEngine(), passedFromEngine()...), func(h string) bool { return strings.HasPrefix(h, "Trailer") })
-	part := "Connection: X-Named, x-other\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n"
-	r, w := open(t), newDeploymentStates(t, newEngine(t, always("HTTP/1.1 103 Early Hints\r\n"+part+
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"+part)))
+	part := strings.Join(lines, "\r\n") + "\r\n\r\n"
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always("HTTP/1.1 103 Early Hints\r\nConnection: X-Named, x-other\r\n"+part+
+		"HTTP/1.1 200 OK\r\nConnection: x-named\r\nConnection: X-OTHER\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"+part)))
 	r.ready(w.deployments()...)
 	req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
 	var early http.Header

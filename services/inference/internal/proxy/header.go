@@ -48,7 +48,7 @@ func trace(ctx context.Context, in, out http.Header) {
 
 // callerHeader sets the headers of the response to the caller.
 func callerHeader(out, in http.Header, to redirect, requestID string) {
-	passFromEngine(out, in, to)
+	passFromEngine(out, in, in, to)
 	if len(out["Content-Type"]) == 0 {
 		out["Content-Type"] = nil // prevents net/http from guessing it
 	}
@@ -65,10 +65,10 @@ func callerHeader(out, in http.Header, to redirect, requestID string) {
 	out.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 }
 
-// passFromEngine copies the headers of an engine that heldFromEngine passes and the engine's Connection header does not
-// list. It changes Location so that it leads to the engine, or leaves it out.
-func passFromEngine(out, in http.Header, to redirect) {
-	named := namedHop(in, heldFromEngine)
+// passFromEngine copies the headers of an engine that heldFromEngine passes and the engine's Connection header, which is in
+// head, does not list. It changes Location so that it leads to the engine, or leaves it out.
+func passFromEngine(out, in, head http.Header, to redirect) {
+	named := namedHop(head, heldFromEngine)
 	for name, values := range in {
 		switch {
 		case heldFromEngine(name) != passes || named[name]:
@@ -85,9 +85,9 @@ func passFromEngine(out, in http.Header, to redirect) {
 // partHeader returns the headers for a part of a response that has no body of its own: the head of a 1xx response, or a
 // trailer. It leaves out the headers that describe the body and its length, because only the final head decides them, and
 // Location, because only the final response redirects.
-func partHeader(in http.Header) http.Header {
+func partHeader(in, head http.Header) http.Header {
 	out := http.Header{}
-	passFromEngine(out, in, redirect{})
+	passFromEngine(out, in, head, redirect{})
 	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Range", "Content-Type"} {
 		delete(out, name)
 	}
@@ -114,9 +114,12 @@ func privateCaching(values []string) string {
 	return strings.Join(kept, ", ")
 }
 
-// callerTrailer sets the trailers of the response to the caller.
-func callerTrailer(out, in http.Header) {
-	for name, values := range partHeader(in) {
+// callerTrailer sets the trailers of the response with the given head to the caller.
+func callerTrailer(out, in, head http.Header) {
+	if len(in) == 0 {
+		return
+	}
+	for name, values := range partHeader(in, head) {
 		out[http.TrailerPrefix+name] = values
 	}
 }

@@ -152,7 +152,7 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *e
 // switching writes the 101 response to the caller.
 func switching(out *bufio.Writer, resp *http.Response, to redirect, requestID string) error {
 	head := http.Header{}
-	passFromEngine(head, resp.Header, to)
+	passFromEngine(head, resp.Header, resp.Header, to)
 	head.Del("Content-Length") // a 101 response has no body
 	head.Set("Connection", "Upgrade")
 	head.Set("Upgrade", websocket)
