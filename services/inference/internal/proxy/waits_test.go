@@ -154,3 +154,38 @@ func TestEarlyResponseReachesCaller(t *testing.T) {
 		})
 	}
 }
+
+// HTTP/2 ends a stream whose write deadline passes, even if nothing is written. An engine may pause for longer than a
+// caller may.
+func TestEnginePausesOverHTTP2(t *testing.T) {
+	t.Parallel()
+	const idle = 100 * time.Millisecond
+	tok := mint(t, secret.KindDeployment)
+	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+		if _, err := http.ReadRequest(in); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: 1\n\n")
+		<-time.After(3 * idle)
+		_, _ = io.WriteString(c, "data: 2\n\n")
+	})))
+	r.proxy.Idle = idle
+	var both http.Protocols
+	both.SetUnencryptedHTTP2(true)
+	s := httptest.NewUnstartedServer(r.proxy)
+	s.Config.Protocols = &both
+	s.Start()
+	t.Cleanup(s.Close)
+	transport := &http.Transport{Protocols: &both}
+	t.Cleanup(transport.CloseIdleConnections)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", strings.NewReader("{}"))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+tok.text)
+	resp, err := transport.RoundTrip(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, 2, resp.ProtoMajor)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "data: 1\n\ndata: 2\n\n", string(text))
+}
