@@ -8,7 +8,7 @@
 //   - A bearer token is forwarded without being read.
 //   - Hop-by-hop headers are not forwarded.
 //   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
-//   - A call to inference is sent once. If it fails after that, a header tells the client not to repeat it.
+//   - A call to inference is sent once. If it fails after that, the response has X-Should-Retry: false.
 //   - If the service does not complete a response, the connection to the client is closed before the response's end.
 //   - If a response begins before the request body has ended, the client's connection is closed after the response.
 //   - An upgraded connection is passed through in both directions and ends when either side ends it.
