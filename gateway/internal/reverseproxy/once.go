@@ -33,7 +33,7 @@ func (o *once) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { o.begun.Store(true) }})
 }
 
-// mark sets the header that asks clients not to repeat a call, if a part of it was sent.
+// mark sets the header with which clients do not repeat a call, if a part of it was sent.
 func (o *once) mark(h http.Header) {
 	if o.begun.Load() {
 		h.Set("X-Should-Retry", "false")
