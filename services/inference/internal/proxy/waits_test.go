@@ -161,14 +161,16 @@ func TestEarlyResponseReachesCaller(t *testing.T) {
 // caller may.
 func TestEnginePausesOverHTTP2(t *testing.T) {
 	t.Parallel()
-	const idle = 100 * time.Millisecond
+	const idle = 300 * time.Millisecond
 	tok := mint(t, secret.KindDeployment)
 	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
-		if _, err := http.ReadRequest(in); err != nil {
+		req, err := http.ReadRequest(in)
+		if err != nil {
 			return
 		}
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: 1\n\n")
-		<-time.After(3 * idle)
+		_, _ = io.Copy(io.Discard, req.Body)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 18\r\n\r\ndata: 1\n\n")
+		<-time.After(2 * idle)
 		_, _ = io.WriteString(c, "data: 2\n\n")
 	})))
 	r.proxy.Idle = idle
