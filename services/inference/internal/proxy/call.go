@@ -111,6 +111,9 @@ func (e *exchange) prepare(r *http.Request) error {
 		e.in.Interrupt = func() {
 			// Do not interrupt a body that has ended: the connection may already carry another request.
 			if !body.ended.Load() {
+				if e.rec.Status != 0 {
+					_ = e.caller.write(nil) // the response has begun; if this fails, the caller has left
+				}
 				// Bytes that are on their way end the read earlier. A read that exceeds its deadline breaks the body.
 				e.caller.stopReading(clock.Real().Now().Add(lull))
 			}

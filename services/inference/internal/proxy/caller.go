@@ -165,6 +165,21 @@ func (c *caller) farewell(p []byte) {
 	}
 }
 
+// cutWrites makes a blocked write return when the call ends. The function stop returns after that has been done or
+// prevented: net/http also ends the call if the rest of a body that the engine did not need does not arrive.
+func (c *caller) cutWrites(ctx context.Context) (stop func()) {
+	cut := make(chan struct{})
+	prevent := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = c.ctl.SetWriteDeadline(past())
+	})
+	return func() {
+		if !prevent() {
+			<-cut
+		}
+	}
+}
+
 // settle resets the write deadline for the next write, or the next request on the connection.
 func (c *caller) settle() { _ = c.ctl.SetWriteDeadline(time.Time{}) }
 
