@@ -13,7 +13,7 @@ type Config struct {
 	FirstByte       time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=10m" doc:"how long an engine may take to begin its response, unless the revision has its own limit; 1s to 1h"`
 	EngineIdle      time.Duration `env:"SERVICE_INFERENCE_ENGINE_IDLE_TIMEOUT, default=10m" doc:"how long an engine may pause within its response, unless the revision has its own limit; 1s to 1h"`
 	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a caller may pause while it sends the request or reads the response, and an engine while it takes the request; a body of up to 1 MiB must arrive within this time"`
-	EngineSilence   time.Duration `env:"SERVICE_INFERENCE_ENGINE_SILENCE, default=30s" doc:"how long an engine may send no byte to any of its open calls before it is probed; if two probes of the same length fail, the engine is replaced"`
+	EngineSilence   time.Duration `env:"SERVICE_INFERENCE_ENGINE_SILENCE, default=30s" doc:"how long an engine may send no byte to any of its open calls before it is probed with a request of the same length; docs/reference/operating.md describes when it is replaced"`
 	MaxBodyMB       int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
 	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long a WebSocket stays open while neither side sends anything"`
 	SocketMessageMB int64         `env:"SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB, default=16" doc:"largest message of a WebSocket in MiB"`

@@ -8,6 +8,7 @@
 //   - A bearer token is forwarded without being read.
 //   - Hop-by-hop headers are not forwarded.
 //   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
+//   - A call to inference is sent once. If it fails after that, the response has X-Should-Retry: false.
 //   - If the service does not complete a response, the connection to the client is closed before the response's end.
 //   - If a response begins before the request body has ended, the client's connection is closed after the response.
 //   - An upgrade to another protocol than WebSocket is ignored.
@@ -35,7 +36,7 @@ import (
 
 const (
 	dialTimeout  = 5 * time.Second
-	writeTimeout = 60 * time.Second
+	writeTimeout = 2 * time.Minute // as in inference
 	chunk        = 32 << 10
 )
 
@@ -88,6 +89,10 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.fail(w, in, err)
 		return
 	}
+	sent := &once{}
+	if r.up.once() {
+		out = sent.watch(out)
+	}
 	informs := &informer{w: w}
 	resp, err := r.transport.RoundTrip(informs.watch(out))
 	informs.end()
@@ -98,6 +103,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		defer body.release(http.NewResponseController(w))
 	}
 	if err != nil {
+		sent.mark(w.Header())
 		r.refused(w, in, err)
 		return
 	}
@@ -174,13 +180,13 @@ func copyOut(w http.ResponseWriter, resp *http.Response) error {
 			if resp.ContentLength < 0 {
 				_ = ctl.Flush()
 			}
+			_ = ctl.SetWriteDeadline(time.Time{}) // HTTP/2 would end the stream in the service's next pause
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			for name, values := range resp.Trailer {
 				w.Header()[http.TrailerPrefix+name] = values
 			}
-			_ = ctl.SetWriteDeadline(time.Time{})
 			return nil
 		case err != nil:
 			return fmt.Errorf("read response: %w", err)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,6 +76,7 @@ type servingOptions struct {
 	model, engine, pool string
 	gpus                int
 	args, command       []string
+	firstByte, idle     time.Duration
 	wait, promote       bool
 }
 
@@ -86,6 +88,8 @@ func (o *servingOptions) flags(cmd *cobra.Command, t *tool) {
 	f.IntVar(&o.gpus, "gpus", 0, "number of GPUs")
 	f.StringArrayVar(&o.args, "arg", nil, "argument for the engine; can be repeated")
 	f.StringArrayVar(&o.command, "command", nil, "command of the engine command, word by word; can be repeated")
+	f.DurationVar(&o.firstByte, "first-byte", 0, "how long calls wait until the engine begins its response, such as 30m; the server's setting by default")
+	f.DurationVar(&o.idle, "idle", 0, "how long calls wait while the engine pauses within its response, such as 30m; the server's setting by default")
 	f.BoolVar(&o.wait, "wait", false, "wait until the revision is ready or has failed")
 	f.BoolVar(&o.promote, "promote", false, "wait until the revision is ready, and send it all calls")
 	must(cmd.RegisterFlagCompletionFunc("model", t.completeFlag(modelKind())))
@@ -113,6 +117,18 @@ func (t *tool) revisionBody(cmd *cobra.Command, c *client.Client, o servingOptio
 	}
 	if o.gpus > 0 {
 		serving["gpus"] = o.gpus
+	}
+	timeouts := map[string]any{}
+	for member, wait := range map[string]time.Duration{"first_byte_s": o.firstByte, "idle_s": o.idle} {
+		switch {
+		case wait%time.Second != 0 || wait < 0:
+			return nil, session.Usage("--first-byte and --idle must be whole seconds, such as 90s or 30m")
+		case wait > 0:
+			timeouts[member] = int(wait / time.Second)
+		}
+	}
+	if len(timeouts) > 0 {
+		serving["timeouts"] = timeouts
 	}
 	return map[string]any{"source": map[string]any{"model_id": id, "version": version}, "serving": serving}, nil
 }

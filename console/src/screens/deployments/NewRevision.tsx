@@ -11,7 +11,7 @@ import type { Deployment, Revision } from "./deployment";
 type Props = { deployment: Deployment; like: Revision | undefined; onClose: () => void };
 
 // NewRevision begins with the settings of the promoted revision. An engine that only the API can describe keeps its
-// command and requirements.
+// command and requirements, and the limits of its calls.
 export default function NewRevision({ deployment, like, onClose }: Props) {
   const { t } = useTranslation("deployments");
   const form = useId();
@@ -43,6 +43,7 @@ export default function NewRevision({ deployment, like, onClose }: Props) {
               args: splitArgs(args),
               pool: pool.trim(),
               gpus: Number(gpus) || 0,
+              ...(serving?.timeouts ? { timeouts: serving.timeouts } : {}),
             },
           },
         }),

@@ -30,6 +30,13 @@ test("only what differs is a change", () => {
   ]);
 });
 
+test("limits of calls that are set are compared", () => {
+  const limits = (seconds: number) => ({ timeouts: { first_byte_s: seconds, idle_s: null } });
+  expect(changes(revision(1, [], limits(900)), revision(1, [], limits(1800)))).toEqual([
+    { name: "timeouts.first_byte_s", before: "900", after: "1800" },
+  ]);
+});
+
 test("the order of options makes no difference", () => {
   expect(changes(revision(1, ["--a", "1", "--b", "2"]), revision(1, ["--b", "2", "--a", "1"]))).toEqual([]);
 });

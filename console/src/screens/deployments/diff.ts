@@ -18,6 +18,9 @@ export function configOf(revision: Revision): Map<string, string> {
   for (const [name, value] of options(serving.args)) config.set(name, value);
   if (serving.command.length > 0) config.set("command", serving.command.join(" "));
   if (serving.requirements !== "") config.set("requirements", serving.requirements);
+  for (const [name, seconds] of Object.entries(serving.timeouts ?? {})) {
+    if (seconds) config.set(`timeouts.${name}`, String(seconds));
+  }
   return config;
 }
 

@@ -312,7 +312,7 @@ func (a *Response) Close() error {
 	if !a.done || !a.ex.keep || !uncut {
 		return a.ex.end()
 	}
-	sent, ended := a.ex.ended()
+	ended, sent := a.ex.ended()
 	if !ended {
 		// The engine responded before it had read the whole request, so the connection cannot be reused.
 		return a.ex.end()
@@ -329,22 +329,22 @@ func (a *Response) Close() error {
 // have read the last byte of the request before send has returned.
 const sendEnds = 10 * time.Millisecond
 
-// ended returns the result of send, and false if send has not ended.
-func (e *exchange) ended() (sent error, ended bool) {
+// ended reports whether send has ended, and returns its result.
+func (e *exchange) ended() (bool, error) {
 	select {
 	case err := <-e.sent:
-		return err, true
+		return true, err
 	default:
 	}
 	if e.in.Interrupt != nil {
-		return nil, false
+		return false, nil
 	}
 	timer := e.client.Clock.NewTimer(sendEnds)
 	defer timer.Stop()
 	select {
 	case err := <-e.sent:
-		return err, true
+		return true, err
 	case <-timer.C():
-		return nil, false
+		return false, nil
 	}
 }

@@ -44,6 +44,7 @@ type exchange struct {
 	upload *upload        // nil if the body was read completely before the call was relayed
 	asked  *usage.Request // nil if there is no body, or its content is recorded
 	sent   bool           // an engine may have received the call or a part of it
+	http2  bool
 }
 
 // call relays one admitted call and records it.
@@ -65,14 +66,10 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 	e.linger()
 }
 
-// lingerFor is how long the server reads the rest of a body that the engine did not need, after the response. net/http
-// waits as long before it closes such a connection.
-const lingerFor = 500 * time.Millisecond
-
-// linger keeps a response to a body that was not read to its end from being lost.
+// linger keeps a response to a body that was not read to its end from being lost. HTTP/2 loses none.
 func (e *exchange) linger() {
-	if e.upload != nil && !e.upload.ended.Load() {
-		e.caller.resume(lingerFor)
+	if e.upload != nil && !e.upload.ended.Load() && !e.http2 {
+		e.upload.ended.Store(e.caller.drain(e.upload.in))
 	}
 }
 
@@ -101,6 +98,7 @@ func startOf(requestID string, began time.Time) time.Time {
 // prepare reads a small body completely. A large body, or one of unknown length, is streamed.
 func (e *exchange) prepare(r *http.Request) error {
 	e.in = engineclient.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
+	e.http2 = r.ProtoMajor > 1
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -116,7 +114,11 @@ func (e *exchange) prepare(r *http.Request) error {
 		e.in.Interrupt = func() {
 			// Do not interrupt a body that has ended: the connection may already carry another request.
 			if !body.ended.Load() {
-				e.caller.interrupt()
+				if e.rec.Status != 0 {
+					_ = e.caller.write(nil) // the response has begun; if this fails, the caller has left
+				}
+				// Bytes that are on their way end the read earlier. A read that exceeds its deadline breaks the body.
+				e.caller.stopReading(clock.Real().Now().Add(lull))
 			}
 		}
 		if e.a.capture != nil {

@@ -39,11 +39,14 @@ func past() time.Time { return time.Unix(1, 0) }
 func (c *caller) soon() time.Time { return clock.Real().Now().Add(c.idle) }
 
 // interrupt makes a blocked read of the body return, and all later ones.
-func (c *caller) interrupt() {
+func (c *caller) interrupt() { c.stopReading(past()) }
+
+// stopReading makes a blocked read of the body return at the given time, and all later ones at once.
+func (c *caller) stopReading(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interrupted = true
-	_ = c.ctl.SetReadDeadline(past())
+	_ = c.ctl.SetReadDeadline(at)
 }
 
 // limitRead sets the deadline of reads, unless they were interrupted.
@@ -66,6 +69,43 @@ var errInterrupted = errors.New("the rest of the request body is not needed")
 // connection is closed while bytes are unread.
 func (c *caller) resume(within time.Duration) {
 	_ = c.ctl.SetReadDeadline(clock.Real().Now().Add(within))
+}
+
+const (
+	// lingerFor is how long the rest of a body that the engine did not need is read after the response. net/http waits as
+	// long before it closes such a connection.
+	lingerFor = 500 * time.Millisecond
+	// lull is the pause after which a caller counts as one that sends no more of its body for now.
+	lull = 100 * time.Millisecond
+)
+
+// drain reads the rest of a body that the engine did not need, for lingerFor at most or until the caller pauses. It
+// reports whether the body has ended.
+func (c *caller) drain(body io.Reader) bool {
+	until := clock.Real().Now().Add(lingerFor)
+	p := make([]byte, chunk)
+	for c.ctx.Err() == nil {
+		now := clock.Real().Now()
+		if !now.Before(until) {
+			break
+		}
+		next := now.Add(lull)
+		if until.Before(next) {
+			next = until
+		}
+		if c.ctl.SetReadDeadline(next) != nil {
+			return false
+		}
+		switch _, err := body.Read(p); {
+		case errors.Is(err, io.EOF):
+			_ = c.ctl.SetReadDeadline(time.Time{})
+			return true
+		case err != nil:
+			return false
+		}
+	}
+	c.resume(lingerFor)
+	return false
 }
 
 // readBody reads a part of the body within the idle time, and before until.
@@ -122,6 +162,21 @@ func (c *caller) farewell(p []byte) {
 	_ = c.ctl.SetWriteDeadline(clock.Real().Now().Add(farewellWithin))
 	if _, err := c.w.Write(p); err == nil {
 		_ = c.ctl.Flush()
+	}
+}
+
+// cutWrites makes a blocked write return when the call ends. The function stop returns after that has been done or
+// prevented: net/http also ends the call if the rest of a body that the engine did not need does not arrive.
+func (c *caller) cutWrites(ctx context.Context) (stop func()) {
+	cut := make(chan struct{})
+	prevent := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = c.ctl.SetWriteDeadline(past())
+	})
+	return func() {
+		if !prevent() {
+			<-cut
+		}
 	}
 }
 

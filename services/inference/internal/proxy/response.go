@@ -20,7 +20,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	// When the call ends, a write that a slow caller blocks is interrupted. The deferred calls run in reverse order:
 	// the interruption is stopped first, then settle resets the deadline for the next request on the connection.
 	defer e.caller.settle()
-	defer context.AfterFunc(ctx, func() { _ = e.caller.ctl.SetWriteDeadline(past()) })()
+	defer e.caller.cutWrites(ctx)()
 	callerHeader(e.caller.w.Header(), resp.Header, e.redirect(), e.a.requestID)
 	e.closeAfterPart()
 	e.caller.w.WriteHeader(resp.StatusCode)

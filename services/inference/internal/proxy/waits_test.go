@@ -30,19 +30,25 @@ func takes(taken chan<- struct{}) func(c net.Conn, in *bufio.Reader) {
 	}
 }
 
-// post sends a POST through the server and returns the response, whose body has been read.
-func (r *harness) post(ctx context.Context, s *httptest.Server, bearer string, body io.Reader) (*http.Response, string, error) {
+// readResponse is a response whose body has been read.
+type readResponse struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// post sends a POST through the server and returns the response.
+func (r *harness) post(ctx context.Context, s *httptest.Server, bearer string, body io.Reader) readResponse {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", body)
 	require.NoError(r.t, err)
 	req.Header.Set("Authorization", "Bearer "+bearer)
 	resp, err := s.Client().Do(req)
-	if err != nil {
-		return nil, "", err
-	}
+	require.NoError(r.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
-	return resp, string(text), err
+	require.NoError(r.t, err)
+	return readResponse{resp.StatusCode, resp.Header, string(text)}
 }
 
 // Clients repeat a call after 502 and 503. They must not if the engine may have worked on it.
@@ -78,12 +84,11 @@ func TestShouldNotRetryWhatEngineGot(t *testing.T) {
 			if tc.during != nil {
 				go tc.during(r)
 			}
-			resp, body, err := r.post(t.Context(), s, tok.text, strings.NewReader("{}"))
-			require.NoError(t, err)
-			require.Equal(t, tc.status, resp.StatusCode, body)
-			require.Contains(t, body, `"code":"`+tc.code+`"`)
-			require.Equal(t, tc.retry, resp.Header.Get("X-Should-Retry"))
-			require.Empty(t, resp.Header.Get("Retry-After"))
+			got := r.post(t.Context(), s, tok.text, strings.NewReader("{}"))
+			require.Equal(t, tc.status, got.status, got.body)
+			require.Contains(t, got.body, `"code":"`+tc.code+`"`)
+			require.Equal(t, tc.retry, got.header.Get("X-Should-Retry"))
+			require.Empty(t, got.header.Get("Retry-After"))
 			require.Equal(t, tc.outcome, r.recorder.recorded(t, 1)[0].Outcome)
 		})
 	}
@@ -96,18 +101,16 @@ func TestRevisionLimitsWait(t *testing.T) {
 	d := served("a", tok, engine(t, takes(taken)))
 	d.Promoted.Replicas[0].FirstByteS = 1
 	r := newHarness(t, d)
-	resp, body, err := r.post(t.Context(), r.serve(), tok.text, strings.NewReader("{}"))
-	require.NoError(t, err)
-	require.Equal(t, 502, resp.StatusCode)
-	require.Contains(t, body, `"code":"engine_timeout"`)
+	got := r.post(t.Context(), r.serve(), tok.text, strings.NewReader("{}"))
+	require.Equal(t, 502, got.status)
+	require.Contains(t, got.body, `"code":"engine_timeout"`)
 
 	d = served("a", tok, engine(t, replies(whole)))
 	d.Promoted.Replicas[0].FirstByteS, d.Promoted.Replicas[0].IdleS = 3600, 3600
 	r = newHarness(t, d)
 	r.proxy.Relay.Timeouts.FirstByte, r.proxy.Relay.Timeouts.Idle = time.Nanosecond, time.Nanosecond
-	resp, body, err = r.post(t.Context(), r.serve(), tok.text, strings.NewReader("{}"))
-	require.NoError(t, err)
-	require.Equal(t, 200, resp.StatusCode, body)
+	got = r.post(t.Context(), r.serve(), tok.text, strings.NewReader("{}"))
+	require.Equal(t, 200, got.status, got.body)
 }
 
 // An engine may refuse a request after its headers, read nothing more and keep the connection open.
@@ -147,10 +150,46 @@ func TestEarlyResponseReachesCaller(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience/2) // less than any limit of the proxy
 			defer cancel()
 			s := r.serve()
-			resp, text, err := r.post(ctx, s, tok.text, body)
-			require.NoError(t, err)
-			require.Equal(t, 413, resp.StatusCode)
-			require.Equal(t, "too large", text)
+			got := r.post(ctx, s, tok.text, body)
+			require.Equal(t, 413, got.status)
+			require.Equal(t, "too large", got.body)
 		})
 	}
+}
+
+// HTTP/2 ends a stream whose write deadline passes, even if nothing is written. An engine may pause for longer than a
+// caller may.
+func TestEnginePausesOverHTTP2(t *testing.T) {
+	t.Parallel()
+	const idle = 300 * time.Millisecond
+	tok := mint(t, secret.KindDeployment)
+	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, req.Body)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 18\r\n\r\ndata: 1\n\n")
+		<-time.After(2 * idle)
+		_, _ = io.WriteString(c, "data: 2\n\n")
+	})))
+	r.proxy.Idle = idle
+	var both http.Protocols
+	both.SetUnencryptedHTTP2(true)
+	s := httptest.NewUnstartedServer(r.proxy)
+	s.Config.Protocols = &both
+	s.Start()
+	t.Cleanup(s.Close)
+	transport := &http.Transport{Protocols: &both}
+	t.Cleanup(transport.CloseIdleConnections)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", strings.NewReader("{}"))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+tok.text)
+	resp, err := transport.RoundTrip(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, 2, resp.ProtoMajor)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "data: 1\n\ndata: 2\n\n", string(text))
 }

@@ -1,0 +1,48 @@
+package command_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The waits of a revision are sent as whole seconds, and only if their flags are given.
+func TestRevise_waits(t *testing.T) {
+	t.Parallel()
+	const deployment, model = "dep_01kab3c4d5e6f7g8h9j0kmnpqr", "mdl_01kab3c4d5e6f7g8h9j0kmnpqr"
+	for name, tc := range map[string]struct {
+		flags []string
+		want  string // the settings that are sent; empty if the command line is wrong
+	}{
+		"neither":      {nil, `{}`},
+		"both":         {[]string{"--first-byte", "30m", "--idle", "90s"}, `{"timeouts":{"first_byte_s":1800,"idle_s":90}}`},
+		"one":          {[]string{"--idle", "1h"}, `{"timeouts":{"idle_s":3600}}`},
+		"half seconds": {[]string{"--idle", "1500ms"}, ""},
+		"negative":     {[]string{"--first-byte", "-1s"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sent := make(chan string, 1)
+			h := newHarness(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodPost {
+					w.WriteHeader(http.StatusTeapot)
+					return
+				}
+				body, _ := io.ReadAll(r.Body)
+				sent <- string(body)
+				w.WriteHeader(http.StatusCreated)
+				_, _ = io.WriteString(w, `{"number":1,"state":"pending"}`)
+			})
+			got := h.run(append([]string{"deployments", "revise", deployment, "--model", model + "@1"}, tc.flags...)...)
+			if tc.want == "" {
+				require.Equal(t, 2, got.code, got.err)
+				require.Contains(t, got.err, "--first-byte and --idle")
+				return
+			}
+			require.Zero(t, got.code, got.err)
+			require.JSONEq(t, `{"source":{"model_id":"`+model+`","version":1},"serving":`+tc.want+`}`, <-sent)
+		})
+	}
+}

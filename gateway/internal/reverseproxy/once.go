@@ -1,0 +1,41 @@
+package reverseproxy
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+)
+
+// once keeps a call to a model from being executed twice. net/http sends a request again after a lost connection if a
+// header marks it as idempotent, and clients repeat a call after 503: the engine may have worked on it in both cases.
+type once struct {
+	begun atomic.Bool // a part of the request was sent
+}
+
+// once reports whether the service's requests must be sent only once. Ingest recognizes repeated reports.
+func (u Upstream) once() bool { return u.Service == "inference" }
+
+// watch returns the request to send.
+func (o *once) watch(out *http.Request) *http.Request {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := out.Header[name]; ok {
+			// net/http looks for the canonical names. On the wire, the case of a name makes no difference.
+			delete(out.Header, name)
+			out.Header[strings.ToLower(name)] = values
+		}
+	}
+	return out.WithContext(o.trace(out.Context()))
+}
+
+func (o *once) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { o.begun.Store(true) }})
+}
+
+// mark sets the header with which clients do not repeat a call, if a part of it was sent.
+func (o *once) mark(h http.Header) {
+	if o.begun.Load() {
+		h.Set("X-Should-Retry", "false")
+	}
+}
