@@ -36,11 +36,11 @@ type exchange struct {
 
 	a      *admitted
 	rec    *traffic.Call
+	asked  *usage.Request // reads the request body for rec; nil if there is no body or it was read
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
-	upload *upload        // nil if the body was read completely before the call was relayed
-	asked  *usage.Request // nil if there is no body, or its content is recorded
+	upload *upload // nil if the body was read completely before the call was relayed
 }
 
 // call relays one admitted call and records it.
@@ -166,7 +166,8 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
 		return
 	}
-	outcome, answer := e.explain(ctx, err)
+	outcome := endingOf(ctx, 0, err, nil).outcome()
+	answer := explain(ctx, err, outcome)
 	e.rec.Outcome = outcome
 	if answer == nil {
 		e.rec.Status = statusClosed
@@ -182,32 +183,29 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	e.write(w, answer, e.a.requestID)
 }
 
-// explain returns the outcome to record for a failure and the error to send to the caller. The error is nil
-// if the caller has disconnected.
-func (e *exchange) explain(ctx context.Context, err error) (outcome string, answer *fault.Error) {
-	cause := context.Cause(ctx)
-	if end, ok := errors.AsType[*fault.Error](cause); ok {
-		return traffic.SessionOver, end
-	}
-	switch {
-	case errors.Is(cause, routing.ErrRevoked):
-		return traffic.Revoked, badToken()
-	case errors.Is(cause, routing.ErrExpired):
-		return traffic.LeaseOver, LeaseExpired()
-	case errors.Is(cause, routing.ErrSuspended):
-		return traffic.Suspended, suspended()
-	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		// If a deadline expired, the cases below apply: the caller was too slow but is still connected, although the
-		// server has canceled the context of the request.
-		return traffic.ClientClosed, nil
-	case errors.Is(err, engineclient.ErrRequestBody):
-		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
-	case errors.Is(err, engineclient.ErrTimeout):
-		return traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "the engine did not respond in time")
-	case errors.Is(err, engineclient.ErrUnreachable):
-		return traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "the engine is unreachable")
+// explain returns the error to send to the caller of a call that failed before a response, with the given outcome. It
+// is nil if the caller has disconnected.
+func explain(ctx context.Context, err error, outcome string) *fault.Error {
+	switch outcome {
+	case traffic.SessionOver:
+		return fault.From(context.Cause(ctx))
+	case traffic.Revoked:
+		return badToken()
+	case traffic.LeaseOver:
+		return LeaseExpired()
+	case traffic.Suspended:
+		return suspended()
+	case traffic.ClientClosed:
+		if ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		return fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
+	case traffic.Timeout:
+		return fault.New(fault.Dependency, "engine_timeout", "the engine did not respond in time")
+	case traffic.Unreachable:
+		return fault.New(fault.Dependency, "engine_unreachable", "the engine is unreachable")
 	default:
-		return traffic.EngineError, fault.New(fault.Dependency, "engine_lost", "the engine did not send a valid response")
+		return fault.New(fault.Dependency, "engine_lost", "the engine did not send a valid response")
 	}
 }
 
