@@ -15,7 +15,7 @@ import (
 func hidden(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "serve.py")
-	require.NoError(t, os.WriteFile(path, []byte("#!/usr/bin/env python3\n"), 0o755)) //nolint:gosec // all users may run it
+	require.NoError(t, os.WriteFile(path, []byte("#!/usr/bin/env python3\n"), 0o755))
 	require.NoError(t, boundary.MakeReadable(filepath.Dir(path)))
 	return path
 }

@@ -94,7 +94,7 @@ func (s Start) explain(program string, err error) error {
 	return fmt.Errorf("%w: the loader that it needs does not exist inside the boundary of the work: %s", err, sight)
 }
 
-// interpreterOf returns the program in the first line of a script, or "" if the file is no script.
+// interpreterOf returns the program in the first line of a script, or "" if the file is not a script.
 func interpreterOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

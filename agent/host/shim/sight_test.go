@@ -16,7 +16,7 @@ func outside(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"program": "#!/bin/sh\nexit 0\n", "script.sh": "exit 0\n"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755)) //nolint:gosec // all users may run it
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	require.NoError(t, boundary.MakeReadable(dir))
 	return dir
@@ -43,7 +43,7 @@ func TestIsolated_programOutOfSight(t *testing.T) {
 			b.start.Path = c.path
 			if c.content != "" {
 				b.start.Path = filepath.Join(b.start.Dir, "script")
-				require.NoError(t, os.WriteFile(b.start.Path, []byte(c.content), 0o755)) //nolint:gosec // the work runs it
+				require.NoError(t, os.WriteFile(b.start.Path, []byte(c.content), 0o755))
 			}
 			b.start.Args = []string{b.start.Path}
 			b.launch()

@@ -36,7 +36,7 @@ type exchange struct {
 
 	a      *admitted
 	rec    *traffic.Call
-	asked  *usage.Request // reads the request body for rec; nil if there is no body or it was read
+	reader *usage.Request // reads the request body for rec; nil if there is no body or it was read
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
@@ -90,14 +90,14 @@ func (e *exchange) prepare(r *http.Request) error {
 		return nil
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
-	e.asked = usage.NewRequest(r.Header)
+	e.reader = usage.NewRequest(r.Header)
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
 		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
 		// response.
 		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("enable full duplex: %w", err)
 		}
-		e.upload, e.in.Body = body, &tee{body, e.asked}
+		e.upload, e.in.Body = body, &tee{body, e.reader}
 		e.in.Interrupt = func() {
 			// Do not interrupt a body that has ended: the connection may already carry another request.
 			if !body.ended.Load() {
@@ -121,7 +121,7 @@ func (e *exchange) prepare(r *http.Request) error {
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
 	}
-	e.asked.Take(whole)
+	e.reader.Take(whole)
 	e.noteRequest()
 	e.in.Replay = func() io.Reader { return bytes.NewReader(whole) }
 	e.in.Body = e.in.Replay()

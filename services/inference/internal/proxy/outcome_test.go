@@ -79,11 +79,20 @@ func TestExplain(t *testing.T) {
 		cause, err error
 		code       string // empty if the caller has disconnected
 	}{
-		{nil, engineclient.ErrTimeout, "engine_timeout"}, {nil, engineclient.ErrUnreachable, "engine_unreachable"},
-		{nil, engineclient.ErrConnectionLost, "engine_lost"}, {nil, io.EOF, "engine_lost"}, {nil, cut, "body_cut"}, {nil, slow, "body_cut"},
-		{context.Canceled, io.EOF, ""}, {context.Canceled, cut, ""}, {context.Canceled, slow, "body_cut"},
-		{over, io.EOF, "session_over"}, {over, cut, "session_over"}, {routing.ErrRevoked, io.EOF, "token_invalid"},
-		{routing.ErrExpired, cut, "lease_over"}, {routing.ErrSuspended, slow, codeSuspended},
+		{nil, engineclient.ErrTimeout, "engine_timeout"},
+		{nil, engineclient.ErrUnreachable, "engine_unreachable"},
+		{nil, engineclient.ErrConnectionLost, "engine_lost"},
+		{nil, io.EOF, "engine_lost"},
+		{nil, cut, "body_cut"},
+		{nil, slow, "body_cut"},
+		{context.Canceled, io.EOF, ""},
+		{context.Canceled, cut, ""},
+		{context.Canceled, slow, "body_cut"},
+		{over, io.EOF, "session_over"},
+		{over, cut, "session_over"},
+		{routing.ErrRevoked, io.EOF, "token_invalid"},
+		{routing.ErrExpired, cut, "lease_over"},
+		{routing.ErrSuspended, slow, codeSuspended},
 	} {
 		ctx, end := context.WithCancelCause(t.Context())
 		if c.cause != nil {
