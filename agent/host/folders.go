@@ -62,13 +62,40 @@ func (w *work) inFolder(folder string, fn func(dir string) error) error {
 	return fn(filepath.Join(root.Name(), folder))
 }
 
-// fullDisks returns a message that describes the exit of a command and names the full disks of the work, or "" if no
-// disk is full.
-func (w *work) fullDisks(exit shim.Exit) string {
-	words := []string{fmt.Sprintf("the command ended with exit code %d", exit.Code)}
-	if exit.Signal != 0 {
-		words[0] = fmt.Sprintf("the command was killed by signal %d", exit.Signal)
+// why returns a message that describes the exit of a command and names the causes that the agent knows, or "" if it
+// knows none.
+func (w *work) why(exit shim.Exit) string {
+	causes := w.fullDisks()
+	if lost := w.notInSight(exit); lost != "" {
+		causes = append(causes, lost)
 	}
+	if len(causes) == 0 {
+		return ""
+	}
+	end := fmt.Sprintf("the command ended with exit code %d", exit.Code)
+	if exit.Signal != 0 {
+		end = fmt.Sprintf("the command was killed by signal %d", exit.Signal)
+	}
+	return strings.Join(append([]string{end}, causes...), "; ")
+}
+
+// notInSight names the first path of the command line that does not exist inside the boundary and that the end of the
+// log names: programs and interpreters name a file that they cannot open. It returns "" if there is none. Other paths
+// may be of files that the command should have created.
+func (w *work) notInSight(exit shim.Exit) string {
+	if len(exit.Missing) == 0 {
+		return ""
+	}
+	log := logTail(w.path("log"))
+	i := slices.IndexFunc(exit.Missing, func(path string) bool { return strings.Contains(log, path) })
+	if i < 0 {
+		return ""
+	}
+	return shim.NotInSight(exit.Missing[i])
+}
+
+// fullDisks names the full disks of the work.
+func (w *work) fullDisks() (full []string) {
 	for _, d := range w.disks([]string{"work", spoolName}) {
 		u, err := d.Usage()
 		if err != nil || !u.Full() {
@@ -78,13 +105,10 @@ func (w *work) fullDisks(exit shim.Exit) string {
 		if d.Purpose == boundary.Reports {
 			what = "disk space for undelivered reports"
 		}
-		words = append(words, fmt.Sprintf("the %s of the work was full: %d of %d bytes and %d of %d files were in use",
+		full = append(full, fmt.Sprintf("the %s of the work was full: %d of %d bytes and %d of %d files were in use",
 			what, u.Bytes-u.FreeBytes, u.Bytes, u.Files-u.FreeFiles, u.Files))
 	}
-	if len(words) == 1 {
-		return ""
-	}
-	return strings.Join(words, "; ")
+	return full
 }
 
 // createFolders creates the writable folders of a work before its processes are started for the first time. If the

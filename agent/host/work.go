@@ -336,7 +336,7 @@ func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
 	case exit.OOM && exit.Code != 0:
 		e.Reason, e.Message = executor.ReasonOOM, "a process was killed at the work's memory limit"
 	case exit.Code != 0:
-		e.Message = w.fullDisks(exit)
+		e.Message = w.why(exit)
 	}
 	return e
 }

@@ -89,7 +89,10 @@ type Exit struct {
 	Cause   Cause  `json:"cause,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Failure states why the command could not be started.
-	Failure   string    `json:"failure,omitempty"`
+	Failure string `json:"failure,omitempty"`
+	// Missing are the absolute paths of the command line that did not exist inside the boundary when the command was
+	// started, at most maxMissing.
+	Missing   []string  `json:"missing,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
 }

@@ -43,7 +43,7 @@ func contain(dir string) error {
 		go changeFilter(filter, os.NewFile(networkFD, "network")) // until this process ends
 	}
 	if err != nil {
-		_, _ = failure.WriteString(err.Error())
+		startReport{Failure: err.Error()}.send(failure)
 		return err
 	}
 	// Close these copies of the pipes. The shim then reads EOF as soon as the command's process has closed its own.
@@ -145,12 +145,14 @@ func awaitChild(pid int) (unix.WaitStatus, error) {
 func stageInside() error {
 	closeOnExec()
 	fail := os.NewFile(failureFD, "failure")
-	err := becomeInside()
-	_, _ = fail.WriteString(err.Error())
+	err := becomeInside(fail)
+	startReport{Failure: err.Error()}.send(fail)
 	return err
 }
 
-func becomeInside() error {
+// becomeInside replaces the calling process with the command. Before that, it reports the paths of the command line that
+// do not exist.
+func becomeInside(report io.Writer) error {
 	var s Start
 	if err := json.NewDecoder(os.NewFile(startFD, "start")).Decode(&s); err != nil {
 		return fmt.Errorf("read the description of the command: %w", err)
@@ -170,5 +172,14 @@ func becomeInside() error {
 	if err := s.Limits.Join(groups); err != nil {
 		return err
 	}
-	return s.execute(s.Isolation.Drop)
+	return s.execute(func() error {
+		if err := s.Isolation.Drop(); err != nil {
+			return err
+		}
+		// Look as the user of the work, who must not learn more than the command itself.
+		if lost := missing(s.Args[min(1, len(s.Args)):]); len(lost) > 0 {
+			startReport{Missing: lost}.send(report)
+		}
+		return nil
+	})
 }

@@ -54,6 +54,8 @@ type owner struct {
 	// status is the pipe from which the status of an isolated command is read.
 	status *os.File
 	output *output // nil until the log is open
+	// missing are paths of the command line, see Exit.
+	missing []string
 }
 
 func listen() <-chan os.Signal {
@@ -82,7 +84,7 @@ func (o *owner) run() error {
 	endRenewals, endWatch := o.renewLease(), o.watchFiles()
 	status := o.commandStatus(o.follow())
 	// Read the OOM count before sweep removes the cgroup.
-	exit := Exit{Code: -1, Stopped: o.stopped, Cause: o.cause, Message: o.reason, OOM: o.start.Limits.OOMKilled()}
+	exit := Exit{Code: -1, Stopped: o.stopped, Cause: o.cause, Message: o.reason, OOM: o.start.Limits.OOMKilled(), Missing: o.missing}
 	o.sweep()
 	endRenewals()
 	endWatch()
@@ -142,7 +144,8 @@ func (o *owner) begin() error {
 	if err := localfile.WriteJSON(runFile(o.dir), o.running, localfile.PrivateMode); err != nil {
 		return err
 	}
-	return s.proceed()
+	o.missing, err = s.proceed()
+	return err
 }
 
 // output copies the command's output to the log. done is closed when the copy has ended.

@@ -20,8 +20,8 @@ import (
 // staging synchronizes the shim with the process that becomes the command. The process waits until the shim has
 // recorded it. If the process cannot execute the command, it reports the reason.
 type staging struct {
-	// release receives a byte when the process may continue. failure receives the reason why the command cannot be
-	// executed. Only isolated commands use the other pipes: ready receives a byte when the process has been started
+	// release receives a byte when the process may continue. failure receives the reports of the start, in particular the
+	// reason why the command cannot be executed. Only isolated commands use the other pipes: ready receives a byte when the process has been started
 	// inside the boundary, and status receives the wait status of the command. network carries changes of the command's
 	// network to the first process.
 	release, failure, ready, status, network pipe
@@ -82,7 +82,8 @@ func leading(args []string) []string { return append([]string(nil), args[:len(ar
 // It returns the pid of that process.
 func (s *staging) awaitInside(first int) (int, error) {
 	if _, err := io.ReadFull(s.ready.read, make([]byte, 1)); err != nil {
-		return 0, cmp.Or(s.failed(), errors.New("the first process inside the boundary has ended"))
+		_, err := s.reported()
+		return 0, cmp.Or(err, errors.New("the first process inside the boundary has ended"))
 	}
 	children := Descendants(first)
 	if len(children) != 1 {
@@ -91,25 +92,22 @@ func (s *staging) awaitInside(first int) (int, error) {
 	return children[0], nil
 }
 
-// proceed lets the process continue and waits until it executes the command. It returns the error that the
-// process reports.
-func (s *staging) proceed() error {
+// proceed lets the process continue and waits until it executes the command. It returns the paths of the command line
+// that the process reports as missing, and the error that it reports.
+func (s *staging) proceed() (missing []string, err error) {
 	if _, err := s.release.write.Write([]byte{1}); err != nil {
-		return fmt.Errorf("release the command's process: %w", err)
+		return nil, fmt.Errorf("release the command's process: %w", err)
 	}
-	return s.failed()
+	return s.reported()
 }
 
-// failed waits until the process executes the command or has ended, and returns the error that it reports.
-func (s *staging) failed() error {
-	words, err := io.ReadAll(io.LimitReader(s.failure.read, 4096))
-	if err != nil {
-		return fmt.Errorf("read the start result of the command's process: %w", err)
+// reported waits until the process executes the command or has ended, and returns what it reports.
+func (s *staging) reported() (missing []string, err error) {
+	r, err := readReports(s.failure.read)
+	if err == nil && r.Failure != "" {
+		err = errors.New(r.Failure)
 	}
-	if len(words) > 0 {
-		return errors.New(string(words))
-	}
-	return nil
+	return r.Missing, err
 }
 
 func (s *staging) close() {
@@ -136,7 +134,7 @@ func stage(dir string) error {
 	closeOnExec()
 	fail := os.NewFile(failureFD, "failure")
 	err := become(dir)
-	_, _ = fail.WriteString(err.Error())
+	startReport{Failure: err.Error()}.send(fail)
 	return err
 }
 
@@ -182,13 +180,16 @@ func (s Start) execute(last func() error) error {
 		return fmt.Errorf("change to the working folder: %w", err)
 	}
 	program, err := find(s.Path, s.Env)
+	if err != nil && s.Isolation.On() {
+		err = fmt.Errorf("%w: %s", err, sight)
+	}
 	if err != nil {
 		return err
 	}
 	if err := last(); err != nil {
 		return err
 	}
-	return fmt.Errorf("start %s: %w", s.Path, syscall.Exec(program, s.Args, s.Env))
+	return s.explain(program, syscall.Exec(program, s.Args, s.Env))
 }
 
 // find looks up the program in the command's PATH, as a shell would. It skips relative folders in PATH.

@@ -37,13 +37,13 @@ type exchange struct {
 
 	a      *admitted
 	rec    *traffic.Call
+	reader *usage.Request // reads the request body for rec; nil if there is no body or it was read
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
-	engine string         // the host:port of the replica
-	upload *upload        // nil if the body was read completely before the call was relayed
-	asked  *usage.Request // nil if there is no body, or its content is recorded
-	sent   bool           // an engine may have received the call or a part of it
+	engine string  // the host:port of the replica
+	upload *upload // nil if the body was read completely before the call was relayed
+	sent   bool    // an engine may have received the call or a part of it
 	http2  bool
 }
 
@@ -103,14 +103,14 @@ func (e *exchange) prepare(r *http.Request) error {
 		return nil
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
-	e.asked = usage.NewRequest(r.Header)
+	e.reader = usage.NewRequest(r.Header)
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
 		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
 		// response.
 		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("enable full duplex: %w", err)
 		}
-		e.upload, e.in.Body = body, &tee{body, e.asked}
+		e.upload, e.in.Body = body, &tee{body, e.reader}
 		e.in.Interrupt = func() {
 			// Do not interrupt a body that has ended: the connection may already carry another request.
 			if !body.ended.Load() {
@@ -138,7 +138,7 @@ func (e *exchange) prepare(r *http.Request) error {
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
 	}
-	e.asked.Take(whole)
+	e.reader.Take(whole)
 	e.noteRequest()
 	e.in.Replay = func() io.Reader { return bytes.NewReader(whole) }
 	e.in.Body = e.in.Replay()
@@ -191,7 +191,8 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
 		return
 	}
-	outcome, answer := e.explain(ctx, err)
+	outcome := endingOf(ctx, 0, err, nil).outcome()
+	answer := explain(ctx, err, outcome)
 	e.rec.Outcome = outcome
 	if answer == nil {
 		e.rec.Status = statusClosed
@@ -213,32 +214,29 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	e.linger()
 }
 
-// explain returns the outcome to record for a failure and the error to send to the caller. The error is nil
-// if the caller has disconnected.
-func (e *exchange) explain(ctx context.Context, err error) (outcome string, answer *fault.Error) {
-	cause := context.Cause(ctx)
-	if end, ok := errors.AsType[*fault.Error](cause); ok {
-		return traffic.SessionOver, end
-	}
-	switch {
-	case errors.Is(cause, routing.ErrRevoked):
-		return traffic.Revoked, badToken()
-	case errors.Is(cause, routing.ErrExpired):
-		return traffic.LeaseOver, LeaseExpired()
-	case errors.Is(cause, routing.ErrSuspended):
-		return traffic.Suspended, suspended()
-	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		// If a deadline expired, the cases below apply: the caller was too slow but is still connected, although the
-		// server has canceled the context of the request.
-		return traffic.ClientClosed, nil
-	case errors.Is(err, engineclient.ErrRequestBody):
-		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
-	case errors.Is(err, engineclient.ErrTimeout):
-		return traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "the engine did not respond in time")
-	case errors.Is(err, engineclient.ErrUnreachable):
-		return traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "the engine is unreachable")
+// explain returns the error to send to the caller of a call that failed before a response, with the given outcome. It
+// is nil if the caller has disconnected.
+func explain(ctx context.Context, err error, outcome string) *fault.Error {
+	switch outcome {
+	case traffic.SessionOver:
+		return fault.From(context.Cause(ctx))
+	case traffic.Revoked:
+		return badToken()
+	case traffic.LeaseOver:
+		return LeaseExpired()
+	case traffic.Suspended:
+		return suspended()
+	case traffic.ClientClosed:
+		if ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		return fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
+	case traffic.Timeout:
+		return fault.New(fault.Dependency, "engine_timeout", "the engine did not respond in time")
+	case traffic.Unreachable:
+		return fault.New(fault.Dependency, "engine_unreachable", "the engine is unreachable")
 	default:
-		return traffic.EngineError, fault.New(fault.Dependency, "engine_lost", "the engine did not send a valid response")
+		return fault.New(fault.Dependency, "engine_lost", "the engine did not send a valid response")
 	}
 }
 

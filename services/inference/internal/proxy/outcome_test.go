@@ -69,22 +69,40 @@ func TestEnding_outcome_incomplete(t *testing.T) {
 	}
 }
 
-// TestExplain requires that the error which the caller gets agrees with the recorded outcome.
+// TestExplain checks what the caller gets if a call fails before a response.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	e := &exchange{}
-	for _, cause := range []error{nil, context.Canceled, routing.ErrRevoked, routing.ErrExpired, routing.ErrSuspended, fault.New(fault.Conflict, "session_over", "x")} {
-		for _, err := range []error{
-			engineclient.ErrTimeout, engineclient.ErrUnreachable, engineclient.ErrConnectionLost, engineclient.ErrRequestBody, io.EOF,
-			fmt.Errorf("%w: %w", engineclient.ErrRequestBody, os.ErrDeadlineExceeded),
-		} {
-			ctx, cut := context.WithCancelCause(t.Context())
-			if cause != nil {
-				cut(cause)
-			}
-			outcome, _ := e.explain(ctx, err)
-			require.Equal(t, endingOf(ctx, 0, err, nil).outcome(), outcome, "%v, %v", cause, err)
-			cut(nil)
+	over := fault.New(fault.Conflict, "session_over", "it is over")
+	cut := fmt.Errorf("%w: %w", engineclient.ErrRequestBody, io.ErrUnexpectedEOF)
+	slow := fmt.Errorf("%w: %w", engineclient.ErrRequestBody, os.ErrDeadlineExceeded)
+	for _, c := range []struct {
+		cause, err error
+		code       string // empty if the caller has disconnected
+	}{
+		{nil, engineclient.ErrTimeout, "engine_timeout"},
+		{nil, engineclient.ErrUnreachable, "engine_unreachable"},
+		{nil, engineclient.ErrConnectionLost, "engine_lost"},
+		{nil, io.EOF, "engine_lost"},
+		{nil, cut, "body_cut"},
+		{nil, slow, "body_cut"},
+		{context.Canceled, io.EOF, ""},
+		{context.Canceled, cut, ""},
+		{context.Canceled, slow, "body_cut"},
+		{over, io.EOF, "session_over"},
+		{over, cut, "session_over"},
+		{routing.ErrRevoked, io.EOF, "token_invalid"},
+		{routing.ErrExpired, cut, "lease_over"},
+		{routing.ErrSuspended, slow, codeSuspended},
+	} {
+		ctx, end := context.WithCancelCause(t.Context())
+		if c.cause != nil {
+			end(c.cause)
+		}
+		answer := explain(ctx, c.err, endingOf(ctx, 0, c.err, nil).outcome())
+		end(nil)
+		require.Equal(t, c.code == "", answer == nil, "%v, %v", c.cause, c.err)
+		if answer != nil {
+			require.Equal(t, c.code, answer.Code, "%v, %v", c.cause, c.err)
 		}
 	}
 }

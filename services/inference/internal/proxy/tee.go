@@ -23,16 +23,16 @@ func (t *tee) Read(p []byte) (int, error) {
 
 // noteRequest records what the request contains. It must be called when sending it has ended. A second call does nothing.
 func (e *exchange) noteRequest() {
-	if e.asked == nil {
+	if e.reader == nil {
 		return
 	}
-	asked := e.asked.Close()
-	if e.asked = nil; e.upload != nil {
+	wanted := e.reader.Close()
+	if e.reader = nil; e.upload != nil {
 		e.rec.RequestBytes = e.upload.read
 	}
-	e.rec.Stream = e.rec.Stream || asked.Stream
-	if asked.Model != "" {
-		e.rec.RequestedModel = short(asked.Model, maxModel)
+	e.rec.Stream = e.rec.Stream || wanted.Stream
+	if wanted.Model != "" {
+		e.rec.RequestedModel = short(wanted.Model, maxModel)
 	}
 }
 

@@ -23,7 +23,7 @@ type form struct {
 	over      bool
 	field     string
 	value     []byte
-	asked     Asked
+	wanted    Wanted
 }
 
 // newForm returns nil if the content type is not that of a form.
@@ -96,9 +96,9 @@ func (f *form) keep(p []byte) {
 func (f *form) endPart() {
 	switch f.field {
 	case "model":
-		f.asked.Model = string(f.value)
+		f.wanted.Model = string(f.value)
 	case "stream":
-		f.asked.Stream = strings.EqualFold(string(f.value), "true") || string(f.value) == "1"
+		f.wanted.Stream = strings.EqualFold(string(f.value), "true") || string(f.value) == "1"
 	}
 	f.tail, f.header, f.value, f.inHeader, f.field = f.tail[:0], f.header[:0], f.value[:0], true, ""
 }

@@ -49,7 +49,7 @@ func FuzzBodies(f *testing.F) {
 		if second := read(h, string(body), int(size)+1); encoding == "" && text(first) != text(second) {
 			t.Fatalf("%q: found %s in one part and %s in parts of %d bytes", body, text(first), text(second), int(size)+1)
 		}
-		results := map[Asked]bool{}
+		results := map[Wanted]bool{}
 		for _, n := range []int{max(1, len(body)), int(size) + 1} {
 			r := NewRequest(h)
 			for part := range parts(string(body), n) {

@@ -10,7 +10,7 @@ import (
 type state uint8
 
 const (
-	inNothing state = iota // the rest is ignored: it is no JSON object
+	inNothing state = iota // the rest is ignored, because it is not a JSON object
 	atDocument
 	atMember // after { or , in an object
 	atColon

@@ -17,7 +17,7 @@ const (
 	tokens // usage and what has its fields
 	cohereTokens
 	cohereBilled
-	asked // a request
+	request // a request
 	// Texts, and the members that report an error.
 	model
 	finish
@@ -39,7 +39,7 @@ const (
 	places
 )
 
-func (p place) isContainer() bool { return p >= top && p <= asked }
+func (p place) isContainer() bool { return p >= top && p <= request }
 func (p place) isList() bool      { return p == choices }
 func (p place) isCount() bool     { return p >= promptTokens && p < places }
 
@@ -56,7 +56,7 @@ func (p place) member(key []byte) place {
 		return p.cohereMember(key)
 	case tokens:
 		return usageMember(key)
-	case asked:
+	case request:
 		switch string(key) {
 		case "model":
 			return model

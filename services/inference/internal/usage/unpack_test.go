@@ -65,7 +65,7 @@ func TestResponse_encodings(t *testing.T) {
 			}
 			r := NewRequest(encoded(jsonHeader(), encoding))
 			r.Take(packed(strings.ToLower(encoding), `{"model":"m","stream":true}`))
-			require.Equal(t, Asked{"m", true}, r.Close())
+			require.Equal(t, Wanted{"m", true}, r.Close())
 		})
 	}
 }

@@ -66,8 +66,8 @@ func (r *Response) Close() Found {
 	return found
 }
 
-// Asked is what a request contains. An empty model is not in it.
-type Asked struct {
+// Wanted is what a request contains. An empty model is not in it.
+type Wanted struct {
 	Model  string
 	Stream bool
 }
@@ -83,7 +83,7 @@ type Request struct {
 // NewRequest returns a reader of the body of a request with the given headers.
 func NewRequest(h http.Header) *Request {
 	r := &Request{form: newForm(h.Get("Content-Type"))}
-	r.body.start(asked)
+	r.body.start(request)
 	if encoding := encodingOf(h); encoding != "" {
 		r.unpack = newUnpacker(encoding, r.take)
 	}
@@ -108,12 +108,12 @@ func (r *Request) take(p []byte) {
 }
 
 // Close ends the reading and returns what the body contained. It may be called again.
-func (r *Request) Close() Asked {
+func (r *Request) Close() Wanted {
 	if r.unpack != nil {
 		r.unpack.close()
 	}
 	if r.form != nil {
-		return r.form.asked
+		return r.form.wanted
 	}
-	return Asked{Model: r.body.found.model, Stream: r.body.found.stream}
+	return Wanted{Model: r.body.found.model, Stream: r.body.found.stream}
 }

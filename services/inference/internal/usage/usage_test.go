@@ -249,25 +249,25 @@ func TestRequest(t *testing.T) {
 	file := head + `"file"; filename="a.wav"` + "\nContent-Type: audio/wav\n\n" + strings.Repeat("\r\n--a\x00\n--", 20_000) + "\n"
 	for name, c := range map[string]struct {
 		contentType, body string
-		want              Asked
+		want              Wanted
 	}{
-		"chat":               {"application/json", `{"model":"m","messages":[{"content":"\"model\":\"x\""}],"stream":true}`, Asked{"m", true}},
-		"model last":         {"application/json", `{"input":["` + strings.Repeat(`a\"`, 400_000) + `"],"model":"m"}`, Asked{"m", false}},
-		"other types":        {"application/json", `{"model":5,"stream":"yes"}`, Asked{}},
-		"model of null":      {"application/json", `{"model":null}`, Asked{}},
-		"not JSON":           {"text/plain", "model", Asked{}},
-		"no content type":    {"", `{"model":"m"}`, Asked{"m", false}},
-		"cut":                {"application/json", `{"model":"m","messages":[`, Asked{}},
-		"form":               {`multipart/form-data; boundary=b`, form(head + "\"model\"\n\nm\n" + file + "--b--\n"), Asked{"m", false}},
-		"form, file first":   {`multipart/form-data; boundary="b"`, form(file + head + "model\n\nm\n" + head + "\"stream\"\n\ntrue\n--b--\n"), Asked{"m", true}},
-		"form with preamble": {`Multipart/Form-Data; boundary=b`, form("hello\n" + head + "\"model\"\n\nm\n--x\n--b--\n"), Asked{"m\r\n--x", false}},
-		"empty model":        {`multipart/form-data; boundary=b`, form(head + "\"model\"\n\n\n--b--\n"), Asked{}},
-		"model as a file":    {`multipart/form-data; boundary=b`, form(head + "\"model\"; filename=\"x\"\n\nm\n--b--\n"), Asked{}},
-		"form cut":           {`multipart/form-data; boundary=b`, form(head + "\"model\"\n\nm"), Asked{}},
-		"other boundary":     {`multipart/form-data; boundary=c`, form(head + "\"model\"\n\nm\n--b--\n"), Asked{}},
-		"no boundary":        {`multipart/form-data`, form(head + "\"model\"\n\nm\n--b--\n"), Asked{}},
-		"long headers":       {`multipart/form-data; boundary=b`, form(head + "\"" + strings.Repeat("x", maxPartHeader) + "\"\n\nm\n" + head + "\"model\"\n\nm\n--b--\n"), Asked{}},
-		"after the end":      {`multipart/form-data; boundary=b`, form("--b--\n" + head + "\"model\"\n\nm\n--b--\n"), Asked{}},
+		"chat":               {"application/json", `{"model":"m","messages":[{"content":"\"model\":\"x\""}],"stream":true}`, Wanted{"m", true}},
+		"model last":         {"application/json", `{"input":["` + strings.Repeat(`a\"`, 400_000) + `"],"model":"m"}`, Wanted{"m", false}},
+		"other types":        {"application/json", `{"model":5,"stream":"yes"}`, Wanted{}},
+		"model of null":      {"application/json", `{"model":null}`, Wanted{}},
+		"not JSON":           {"text/plain", "model", Wanted{}},
+		"no content type":    {"", `{"model":"m"}`, Wanted{"m", false}},
+		"cut":                {"application/json", `{"model":"m","messages":[`, Wanted{}},
+		"form":               {`multipart/form-data; boundary=b`, form(head + "\"model\"\n\nm\n" + file + "--b--\n"), Wanted{"m", false}},
+		"form, file first":   {`multipart/form-data; boundary="b"`, form(file + head + "model\n\nm\n" + head + "\"stream\"\n\ntrue\n--b--\n"), Wanted{"m", true}},
+		"form with preamble": {`Multipart/Form-Data; boundary=b`, form("hello\n" + head + "\"model\"\n\nm\n--x\n--b--\n"), Wanted{"m\r\n--x", false}},
+		"empty model":        {`multipart/form-data; boundary=b`, form(head + "\"model\"\n\n\n--b--\n"), Wanted{}},
+		"model as a file":    {`multipart/form-data; boundary=b`, form(head + "\"model\"; filename=\"x\"\n\nm\n--b--\n"), Wanted{}},
+		"form cut":           {`multipart/form-data; boundary=b`, form(head + "\"model\"\n\nm"), Wanted{}},
+		"other boundary":     {`multipart/form-data; boundary=c`, form(head + "\"model\"\n\nm\n--b--\n"), Wanted{}},
+		"no boundary":        {`multipart/form-data`, form(head + "\"model\"\n\nm\n--b--\n"), Wanted{}},
+		"long headers":       {`multipart/form-data; boundary=b`, form(head + "\"" + strings.Repeat("x", maxPartHeader) + "\"\n\nm\n" + head + "\"model\"\n\nm\n--b--\n"), Wanted{}},
+		"after the end":      {`multipart/form-data; boundary=b`, form("--b--\n" + head + "\"model\"\n\nm\n--b--\n"), Wanted{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
