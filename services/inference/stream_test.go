@@ -287,7 +287,7 @@ func TestExpiredLeaseCutsAndRefusesCalls(t *testing.T) {
 
 func TestIdleTimeouts(t *testing.T) {
 	t.Parallel()
-	short := func(c *inference.Config) { c.Idle = 2 * time.Second }
+	short := func(c *inference.Config) { c.Idle, c.EngineIdle = 2*time.Second, 2*time.Second }
 	t.Run("engine pauses", func(t *testing.T) {
 		t.Parallel()
 		s := newWordStream()
@@ -296,8 +296,10 @@ func TestIdleTimeouts(t *testing.T) {
 		_, in := r.stream(w.good.text)
 		body, err := io.ReadAll(in)
 		require.Error(t, err)
-		require.Equal(t, lost, string(body))
-		require.Equal(t, "upstream_truncated", r.rows(1)[0].Outcome)
+		require.Equal(t, strings.NewReplacer(
+			"the connection to the engine was lost", "the engine did not send the rest of its response in time", "engine_lost", "engine_timeout",
+		).Replace(lost), string(body))
+		require.Equal(t, "engine_timeout", r.rows(1)[0].Outcome)
 	})
 	t.Run("caller does not send", func(t *testing.T) {
 		t.Parallel()

@@ -51,7 +51,7 @@ func (e ending) outcome() string {
 	// Clients disconnect when they read an error event.
 	case e.failed:
 		return traffic.EngineError
-	case errors.Is(e.err, errCaller), errors.Is(e.err, engineclient.ErrRequestBody), e.status != 0 && errors.Is(e.sent, engineclient.ErrRequestBody):
+	case errors.Is(e.err, errCaller), errors.Is(e.err, engineclient.ErrRequestBody), e.status != 0 && lostBody(e.sent):
 		return traffic.ClientClosed
 	// Before a response, an expired deadline means that the caller is still connected: it was too slow, and the server has
 	// therefore canceled the context.
@@ -65,6 +65,11 @@ func (e ending) outcome() string {
 		return traffic.Truncated
 	}
 	return traffic.EngineError // the engine did not send a valid response
+}
+
+// lostBody reports whether the caller did not send its whole body, although it was to be read.
+func lostBody(sent error) bool {
+	return errors.Is(sent, engineclient.ErrRequestBody) && !errors.Is(sent, errInterrupted)
 }
 
 func isFault(err error) bool {

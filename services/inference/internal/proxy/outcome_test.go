@@ -38,6 +38,7 @@ func TestEnding_outcome_incomplete(t *testing.T) {
 	over := fault.New(fault.Conflict, "session_over", "it is over")
 	body := fmt.Errorf("%w: %w", engineclient.ErrRequestBody, io.ErrUnexpectedEOF)
 	caller := fmt.Errorf("%w: %w", errCaller, os.ErrDeadlineExceeded)
+	early := fmt.Errorf("%w: %w", engineclient.ErrRequestBody, errInterrupted)
 	slow := fmt.Errorf("%w: %w", engineclient.ErrRequestBody, os.ErrDeadlineExceeded)
 	for name, c := range map[string]struct {
 		end          ending
@@ -53,6 +54,7 @@ func TestEnding_outcome_incomplete(t *testing.T) {
 		"caller sends half a body":  {ending{err: body}, traffic.ClientClosed, traffic.ClientClosed, traffic.EngineError},
 		"caller is slow":            {ending{err: slow, over: true, cause: context.Canceled}, traffic.ClientClosed, traffic.ClientClosed, traffic.EngineError},
 		"body ends in the response": {ending{err: io.EOF, sent: body}, traffic.EngineError, traffic.ClientClosed, traffic.EngineError},
+		"response during the body":  {ending{err: io.EOF, sent: early}, traffic.EngineError, traffic.Truncated, traffic.EngineError},
 		"engine silent":             {ending{err: engineclient.ErrTimeout}, traffic.Timeout, traffic.Timeout, traffic.EngineError},
 		"engine silent for long":    {ending{err: fmt.Errorf("read: %w: %w", engineclient.ErrTimeout, os.ErrDeadlineExceeded)}, traffic.Timeout, traffic.Timeout, traffic.EngineError},
 		"engine unreachable":        {ending{err: fmt.Errorf("%w: refused", engineclient.ErrUnreachable)}, traffic.Unreachable, traffic.Unreachable, traffic.EngineError},
