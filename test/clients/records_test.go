@@ -13,7 +13,7 @@ import (
 
 // record is one call in the record of the deployment's traffic.
 type record struct {
-	Model            *string `json:"model"`
+	Model            *string `json:"requested_model"`
 	Path             string  `json:"path"`
 	Status           int     `json:"status"`
 	Outcome          string  `json:"outcome"`

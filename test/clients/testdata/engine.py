@@ -79,7 +79,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_final(self, n): self.send(500, failure, {"x-should-retry": "false"})
     def do_missing(self, n): self.send(404, {"error": {"message": "no such model", "type": "invalid_request_error", "code": "model_not_found"}})
     def do_page(self, n): self.send(500, b"<html>oops</html>", {"Content-Type": "text/html", "x-should-retry": "false"})
-    def do_lost(self, n): self.hang_up()
+    def do_lost(self, n): time.sleep(0.5); self.hang_up()
     def do_late(self, n): time.sleep(6); self.send(200, chat)
     def do_pause(self, n): self.stream(); self.event(delta); time.sleep(6); self.event("[DONE]"); self.chunk("")
     def do_response(self, n): self.send(200, response)

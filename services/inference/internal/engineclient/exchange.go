@@ -303,13 +303,13 @@ func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 	return a.ex.conn, a.ex.conn.in, true
 }
 
-// Close returns the connection to the pool if the request was sent completely, the response was read to its end and
-// the engine keeps the connection open. Otherwise it closes the connection. Close waits until sending has ended and
-// returns the error of sending.
+// Close returns the connection to the pool if the request was sent completely, the response was read to its end, the
+// engine keeps the connection open and has certainly read the request. Otherwise it closes the connection. Close waits
+// until sending has ended and returns the error of sending.
 func (a *Response) Close() error {
 	a.ex.conn.wait.end()
 	uncut := a.ex.stop()
-	if !a.done || !a.ex.keep || !uncut {
+	if !a.done || !a.ex.keep || !uncut || a.refusedLarge() {
 		return a.ex.end()
 	}
 	ended, sent := a.ex.ended()
@@ -323,6 +323,13 @@ func (a *Response) Close() error {
 	}
 	_ = a.ex.conn.Close()
 	return sent
+}
+
+// refusedLarge reports whether the response refuses a large body. The engine may not have read the body, although the
+// buffers of the connection hold all of it, and the next request would wait behind it.
+func (a *Response) refusedLarge() bool {
+	in := a.ex.in
+	return a.HTTP.StatusCode >= http.StatusBadRequest && in.Body != nil && (in.Length < 0 || in.Length > inline)
 }
 
 // sendEnds is how long the end of a response waits for the end of send, unless send reads from the caller: the engine may

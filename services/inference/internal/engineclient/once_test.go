@@ -90,6 +90,7 @@ func TestEarlyResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answered := make(chan struct{})
+			defer close(answered)
 			addr, conns := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
 				for line := "-"; strings.TrimSpace(line) != ""; {
 					var err error
@@ -102,15 +103,19 @@ func TestEarlyResponse(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // less than the limits of the client
 			defer cancel()
-			a, err := client(t).Do(ctx, engineclient.Engine{Addr: addr}, post(strings.Repeat("x", size)))
+			c := client(t)
+			a, err := c.Do(ctx, engineclient.Engine{Addr: addr}, post(strings.Repeat("x", size)))
 			require.NoError(t, err)
 			require.Equal(t, http.StatusRequestEntityTooLarge, a.HTTP.StatusCode)
 			body, err := io.ReadAll(a)
 			require.NoError(t, err)
 			require.Equal(t, "too large", string(body))
 			_ = a.Close()
-			close(answered)
 			require.Equal(t, int32(1), conns.Load())
+			a, err = c.Do(ctx, engineclient.Engine{Addr: addr}, post("x"))
+			require.NoError(t, err, "the next request must not wait behind a body that nothing reads")
+			require.Equal(t, int32(2), conns.Load())
+			_ = a.Close()
 		})
 	}
 }
