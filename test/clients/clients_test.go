@@ -37,7 +37,7 @@ type task struct {
 	Headers []string `json:"headers"`
 }
 
-// outcome is what the user of a client sees of one scenario: the kind is `answer` or the class of the exception.
+// outcome is what the user of a client sees of one scenario: the kind is `result` or the class of the exception.
 type outcome struct {
 	Kind    string    `json:"kind"`
 	Status  int       `json:"status"`
@@ -203,11 +203,9 @@ func requireSame(t *testing.T, client string, direct, proxied map[string]outcome
 	for name := range proxied {
 		want[name], got[name] = direct[name].String(), proxied[name].String()
 	}
-	for name, instead := range reported()[client] {
-		want[name] = instead
-	}
+	maps.Copy(want, reported()[client])
 	require.Equal(t, want, got)
-	require.Equal(t, `answer 0  "hello" 7 tokens [7 12 e]`, got["answer"])
+	require.Equal(t, `result 0  "hello" 7 tokens [7 12 e]`, got["plain"])
 	require.Contains(t, got["model"], "org/100%")
 }
 

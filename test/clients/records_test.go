@@ -29,7 +29,7 @@ type expected struct {
 
 func records() map[string]expected {
 	return map[string]expected{
-		"answer": {"ok", 3, 4}, "compressed": {"ok", 3, 4}, "stream": {"ok", 3, 4}, "response": {"ok", 3, 4}, "responses": {"ok", 3, 4},
+		"plain": {"ok", 3, 4}, "compressed": {"ok", 3, 4}, "stream": {"ok", 3, 4}, "response": {"ok", 3, 4}, "responses": {"ok", 3, 4},
 		"embedding": {"ok", 64, 0}, "audio": {"ok", 0, 0}, "missing": {"client_error", 0, 0}, "failure": {"engine_error", 0, 0},
 		"final": {"engine_error", 0, 0}, "page": {"engine_error", 0, 0}, "lost": {"engine_error", 0, 0},
 		"cut": {"upstream_truncated", 0, 0}, "border": {"upstream_truncated", 0, 0},

@@ -59,7 +59,7 @@ def post(path, **body): return client.post(path, body=body, cast_to=dict)
 scenarios = {
     **{name: whole for name in ["compressed", "redirect", "limit", "busy", "final", "missing", "page", "lost", "late"]},
     **{name: streamed for name in ["stream", "cut", "border", "failure", "pause"]},
-    "answer": headers, "response": response, "responses": responses, "embedding": embedding,
+    "plain": headers, "response": response, "responses": responses, "embedding": embedding,
     "slash": lambda name: {"text": post("/chat/completions/", model=model(name), messages=messages)["id"]},
     "early": lambda name: post("/early", model=model(name), text="x" * 900_000),
     "audio": lambda name: {"text": client.audio.transcriptions.create(model=model(name), file=("a.wav", b"RIFF" * 100)).text},
@@ -69,7 +69,7 @@ scenarios = {
 
 def attempt(name):
     try:
-        return {"kind": "answer", **scenarios[name](name)}
+        return {"kind": "result", **scenarios[name](name)}
     except openai.APIStatusError as error:
         return {"kind": type(error).__name__, "status": error.status_code, "code": error.code, "text": getattr(error, "text", "")}
     except openai.APIError as error:

@@ -63,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         time.sleep(4)
 
     def do_default(self, n): self.do_stream(n) if self.streams else self.send(200, chat)
-    def do_answer(self, n): self.send(200, chat, {"x-ratelimit-remaining-requests": "7", "openai-processing-ms": "12", "x-engine": "e"})
+    def do_plain(self, n): self.send(200, chat, {"x-ratelimit-remaining-requests": "7", "openai-processing-ms": "12", "x-engine": "e"})
     def do_compressed(self, n): self.send(200, gzip.compress(json.dumps(chat).encode()), {"Content-Encoding": "gzip"})
     def do_slash(self, n): self.send(200, {**chat, "id": self.path.removesuffix("/") != self.path and "with a slash" or "without"})
     def do_redirect(self, n):

@@ -84,7 +84,7 @@ func explain(out *outcome, err error) {
 	var refused *openai.Error
 	switch {
 	case err == nil:
-		out.Kind = "answer"
+		out.Kind = "result"
 	case errors.As(err, &refused):
 		out.Kind, out.Status, out.Code = "Error", refused.StatusCode, refused.Code
 	default:
@@ -100,7 +100,7 @@ func explain(out *outcome, err error) {
 
 func (u *user) scenarios() map[string]func(context.Context, string) (outcome, error) {
 	all := map[string]func(context.Context, string) (outcome, error){
-		"answer": u.headers, "response": u.response, "responses": u.responses, "embedding": u.embedding, "slash": u.slash,
+		"plain": u.headers, "response": u.response, "responses": u.responses, "embedding": u.embedding, "slash": u.slash,
 		"early": u.early, "audio": u.audio, "model": u.model,
 	}
 	for _, name := range []string{"compressed", "redirect", "limit", "busy", "final", "missing", "page", "lost", "late"} {

@@ -60,7 +60,7 @@ async function audio(name) {
 const scenarios = {
   ...Object.fromEntries(["compressed", "redirect", "limit", "busy", "final", "missing", "page", "lost", "late"].map((name) => [name, whole])),
   ...Object.fromEntries(["stream", "cut", "border", "failure", "pause"].map((name) => [name, streamed])),
-  answer: headers,
+  plain: headers,
   response,
   responses,
   embedding,
@@ -72,7 +72,7 @@ const scenarios = {
 
 async function attempt([name, scenario]) {
   try {
-    return [name, { kind: "answer", ...(await scenario(name)) }];
+    return [name, { kind: "result", ...(await scenario(name)) }];
   } catch (error) {
     return [name, { kind: error.constructor.name, status: error.status, code: error.code, text: error.text ?? "" }];
   }
