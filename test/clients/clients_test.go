@@ -225,8 +225,10 @@ func reported() map[string]map[string]string {
 			"pause":  `APIError 0 engine_timeout "he" 0 tokens []`,
 		},
 		"go": {
-			"lost": `Error 502 engine_lost "" 0 tokens []`,
-			"late": `Error 502 engine_timeout "" 0 tokens []`,
+			"border": `*ssestream.StreamError 0 in the stream "he" 0 tokens []`,
+			"lost":   `Error 502 engine_lost "" 0 tokens []`,
+			"late":   `Error 502 engine_timeout "" 0 tokens []`,
+			"pause":  `*ssestream.StreamError 0 in the stream "he" 0 tokens []`,
 		},
 	}
 }
