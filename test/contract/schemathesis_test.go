@@ -44,6 +44,10 @@ func TestSchemathesis(t *testing.T) {
 	env["SERVICE_AGENT_ISOLATION"] = "none" // jobs write the tokens of their runs to files that the Python program reads
 	w := newHarness(t, testenv.Single(t, testenv.Options{Env: env}))
 	b := &builder{TB: t, harness: w, get: w.variables(t), set: w.set}
+	w.Until(t.Context(), "the agent has joined, which creates the pool", func() bool {
+		var pools []any
+		return b.as("admin").Do(t.Context(), http.MethodGet, "/api/cluster/pools", nil, &pools) == nil && len(pools) > 0
+	})
 	b.do(b.as("admin"), http.MethodPatch, "/api/cluster/pools/default", map[string]any{"isolation": "none"}, nil)
 	idp := oidcprovider.New(t)
 	idp.SetPeople(oidcprovider.People{person: {"groups": []string{"staff"}}})
