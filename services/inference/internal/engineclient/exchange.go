@@ -325,11 +325,11 @@ func (a *Response) Close() error {
 	return sent
 }
 
-// refusedLarge reports whether the response refuses a large body. The engine may not have read the body, although the
-// buffers of the connection hold all of it, and the next request would wait behind it.
+// refusedLarge reports whether the response refuses or redirects a large body. The engine may not have read the body,
+// although the buffers of the connection hold all of it, and the next request would wait behind it.
 func (a *Response) refusedLarge() bool {
 	in := a.ex.in
-	return a.HTTP.StatusCode >= http.StatusBadRequest && in.Body != nil && (in.Length < 0 || in.Length > inline)
+	return a.HTTP.StatusCode >= http.StatusMultipleChoices && in.Body != nil && (in.Length < 0 || in.Length > inline)
 }
 
 // sendEnds is how long the end of a response waits for the end of send, unless send reads from the caller: the engine may
