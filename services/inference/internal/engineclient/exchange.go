@@ -85,8 +85,15 @@ func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, er
 		ex.stop()
 		return nil, ex.explain(ctx, err, ex.leave(err), at)
 	}
-	ex.keep = !resp.Close
+	ex.keep = !resp.Close && !unexpectedBody(resp)
 	return &Response{HTTP: resp, ex: ex}, nil
+}
+
+// unexpectedBody reports whether a response announces a body although its status excludes one: the bytes of the body would
+// be read as the response to the next request.
+func unexpectedBody(r *http.Response) bool {
+	length := r.Header.Get("Content-Length")
+	return r.StatusCode == http.StatusNoContent && (len(r.TransferEncoding) > 0 || length != "" && length != "0")
 }
 
 // end closes the connection, waits for send and returns its result.

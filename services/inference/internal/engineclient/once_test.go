@@ -135,3 +135,36 @@ func TestConnectionReusedAfterLargeBody(t *testing.T) {
 	}
 	require.Equal(t, int32(1), conns.Load())
 }
+
+// A 204 has no body. If an engine announces one nevertheless, its bytes would be read as the response to the next request.
+func TestConnectionNotReusedAfterBodyOfNoContent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		headers string
+		want    int32
+	}{
+		"length":         {"Content-Length: 5\r\n", 2},
+		"chunks":         {"Transfer-Encoding: chunked\r\n", 2},
+		"no body":        {"", 1},
+		"length of zero": {"Content-Length: 0\r\n", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, conns := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+				for {
+					if _, _, ok := take(in); !ok {
+						return
+					}
+					_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n"+tc.headers+"\r\n")
+				}
+			})
+			c := client(t)
+			for range 2 {
+				a, err := c.Do(t.Context(), engineclient.Engine{Addr: addr}, post("x"))
+				require.NoError(t, err)
+				require.Empty(t, whole(t, a))
+			}
+			require.Equal(t, tc.want, conns.Load())
+		})
+	}
+}
