@@ -36,8 +36,8 @@ const (
 	cohereOut
 	billedIn
 	billedOut
-	// anyPart is no place in a document: its number exists if there is a value, of any kind but null, in one of the places
-	// above other than totalTokens.
+	// anyPart is not a place in a document. Its number exists if one of the places above, except totalTokens, has a value
+	// of any kind but null.
 	anyPart
 	places
 )
