@@ -304,3 +304,18 @@ func TestInformationalResponsesRelayed(t *testing.T) {
 	require.NotContains(t, last, "Openai-Hint", "headers of 1xx responses must not appear in the final response")
 	require.True(t, strings.HasSuffix(last, "after"))
 }
+
+// RFC 9110, section 15.2: a client of HTTP/1.0 would take a 1xx response for the final one.
+func TestInformationalResponsesWithheldFromHTTP10(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"+httpResponse("200 OK", "text/plain", "after"))))
+	r.ready(w.deployments()...)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "GET /inference/"+deploymentA+"/v1/models HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer "+w.good.text+"\r\n\r\n")
+	require.NoError(t, err)
+	all, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Regexp(t, "(?s)^HTTP/1.0 200 OK\r\n.*after$", string(all))
+}

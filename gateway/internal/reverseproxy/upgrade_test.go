@@ -127,3 +127,20 @@ func TestInterimResponsesForwarded(t *testing.T) {
 	require.NotContains(t, last, "X-Hint", "the header of the interim response is not in the final one")
 	require.True(t, strings.HasSuffix(last, "body"))
 }
+
+// A client of HTTP/1.0 would take an interim response for the final one (RFC 9110, section 15.2).
+func TestInterimResponsesWithheldFromHTTP10(t *testing.T) {
+	t.Parallel()
+	r := over(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		_, _ = io.WriteString(w, "body")
+	})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "GET / HTTP/1.0\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	all, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Regexp(t, "(?s)^HTTP/1.0 200 OK\r\n.*body$", string(all))
+}

@@ -85,8 +85,15 @@ func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, er
 		ex.stop()
 		return nil, ex.explain(ctx, err, ex.leave(err), at)
 	}
-	ex.keep = !resp.Close
+	ex.keep = !resp.Close && !unexpectedBody(resp)
 	return &Response{HTTP: resp, ex: ex}, nil
+}
+
+// unexpectedBody reports whether a response announces a body although its status excludes one: the bytes of the body would
+// be read as the response to the next request.
+func unexpectedBody(r *http.Response) bool {
+	length := r.Header.Get("Content-Length")
+	return r.StatusCode == http.StatusNoContent && (len(r.TransferEncoding) > 0 || length != "" && length != "0")
 }
 
 // end closes the connection, waits for send and returns its result.
@@ -325,11 +332,11 @@ func (a *Response) Close() error {
 	return sent
 }
 
-// refusedLarge reports whether the response refuses a large body. The engine may not have read the body, although the
-// buffers of the connection hold all of it, and the next request would wait behind it.
+// refusedLarge reports whether the response refuses or redirects a large body. The engine may not have read the body,
+// although the buffers of the connection hold all of it, and the next request would wait behind it.
 func (a *Response) refusedLarge() bool {
 	in := a.ex.in
-	return a.HTTP.StatusCode >= http.StatusBadRequest && in.Body != nil && (in.Length < 0 || in.Length > inline)
+	return a.HTTP.StatusCode >= http.StatusMultipleChoices && in.Body != nil && (in.Length < 0 || in.Length > inline)
 }
 
 // sendEnds is how long the end of a response waits for the end of send, unless send reads from the caller: the engine may

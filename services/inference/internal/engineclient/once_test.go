@@ -3,6 +3,7 @@ package engineclient_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -86,7 +87,9 @@ func TestRequestSentAgain(t *testing.T) {
 // An engine may respond before it reads the body, and then neither read it nor close the connection.
 func TestEarlyResponse(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int{"300 KB": 300 << 10, "900 KB": 900 << 10, "3 MB": 3 << 20, "32 MB": 32 << 20} {
+	for name, tc := range map[string]struct{ size, status int }{
+		"300 KB": {300 << 10, 413}, "900 KB": {900 << 10, 413}, "3 MB": {3 << 20, 413}, "32 MB": {32 << 20, 413}, "redirect of 900 KB": {900 << 10, 307},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answered := make(chan struct{})
@@ -98,15 +101,15 @@ func TestEarlyResponse(t *testing.T) {
 						return
 					}
 				}
-				_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 9\r\n\r\ntoo large")
+				_, _ = fmt.Fprintf(c, "HTTP/1.1 %d X\r\nContent-Length: 9\r\n\r\ntoo large", tc.status)
 				<-answered
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // less than the limits of the client
 			defer cancel()
 			c := client(t)
-			a, err := c.Do(ctx, engineclient.Engine{Addr: addr}, post(strings.Repeat("x", size)))
+			a, err := c.Do(ctx, engineclient.Engine{Addr: addr}, post(strings.Repeat("x", tc.size)))
 			require.NoError(t, err)
-			require.Equal(t, http.StatusRequestEntityTooLarge, a.HTTP.StatusCode)
+			require.Equal(t, tc.status, a.HTTP.StatusCode)
 			body, err := io.ReadAll(a)
 			require.NoError(t, err)
 			require.Equal(t, "too large", string(body))
@@ -131,4 +134,37 @@ func TestConnectionReusedAfterLargeBody(t *testing.T) {
 		require.Equal(t, large, whole(t, a))
 	}
 	require.Equal(t, int32(1), conns.Load())
+}
+
+// A 204 has no body. If an engine announces one nevertheless, its bytes would be read as the response to the next request.
+func TestConnectionNotReusedAfterBodyOfNoContent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		headers string
+		want    int32
+	}{
+		"length":         {"Content-Length: 5\r\n", 2},
+		"chunks":         {"Transfer-Encoding: chunked\r\n", 2},
+		"no body":        {"", 1},
+		"length of zero": {"Content-Length: 0\r\n", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, conns := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+				for {
+					if _, _, ok := take(in); !ok {
+						return
+					}
+					_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n"+tc.headers+"\r\n")
+				}
+			})
+			c := client(t)
+			for range 2 {
+				a, err := c.Do(t.Context(), engineclient.Engine{Addr: addr}, post("x"))
+				require.NoError(t, err)
+				require.Empty(t, whole(t, a))
+			}
+			require.Equal(t, tc.want, conns.Load())
+		})
+	}
 }

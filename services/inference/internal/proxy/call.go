@@ -97,7 +97,10 @@ func startOf(requestID string, began time.Time) time.Time {
 
 // prepare reads a small body completely. A large body, or one of unknown length, is streamed.
 func (e *exchange) prepare(r *http.Request) error {
-	e.in = engineclient.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
+	e.in = engineclient.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength}
+	if r.ProtoAtLeast(1, 1) {
+		e.in.Informational = e.informational // a client of HTTP/1.0 takes a 1xx response for the final one
+	}
 	e.http2 = r.ProtoMajor > 1
 	if r.ContentLength == 0 {
 		return nil

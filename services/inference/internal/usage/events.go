@@ -169,6 +169,10 @@ func (e *events) wants(data []byte) bool {
 			if i > 2 && data[i-1] == 'r' && data[i-2] == 'r' && data[i-3] == 'e' {
 				return true // error
 			}
+		case '.':
+			if bytes.HasPrefix(data[i:], []byte(`.failed"`)) {
+				return true // response.failed
+			}
 		case '\\':
 			if bytes.HasPrefix(data[i:], []byte(`\u00`)) {
 				return true // an escape that may be in a name

@@ -111,6 +111,9 @@ func decodeValue(t *testing.T, d *json.Decoder, at place, f *found) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if at.isCount() && token != nil {
+		f.counts.mark(at)
+	}
 	switch v := token.(type) {
 	case json.Delim:
 		if v == '{' {

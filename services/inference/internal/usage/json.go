@@ -120,6 +120,10 @@ func (s *scanner) step(c byte) {
 
 // value handles the first byte of a value.
 func (s *scanner) value(c byte) {
+	if s.next.isCount() && c != 'n' { // null
+		s.document.counts.mark(s.next)
+		s.dirty = true
+	}
 	switch c {
 	case '{', '[':
 		if s.next == failure {

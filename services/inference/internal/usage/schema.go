@@ -36,12 +36,15 @@ const (
 	cohereOut
 	billedIn
 	billedOut
+	// anyPart is not a place in a document. Its number exists if one of the places above, except totalTokens, has a value
+	// of any kind but null.
+	anyPart
 	places
 )
 
 func (p place) isContainer() bool { return p >= top && p <= request }
 func (p place) isList() bool      { return p == choices }
-func (p place) isCount() bool     { return p >= promptTokens && p < places }
+func (p place) isCount() bool     { return p >= promptTokens && p < anyPart }
 
 // member returns the place of a member of the object p.
 func (p place) member(key []byte) place {
@@ -152,7 +155,15 @@ func usageMember(key []byte) place {
 // counts holds numbers of tokens plus 1; 0 means that there is no number.
 type counts [places - promptTokens]int64
 
-func (c *counts) set(p place, n int64) { c[p-promptTokens] = n + 1 }
+// set keeps n, unless there is a larger number: choices may have counts of their own besides those of the response.
+func (c *counts) set(p place, n int64) { c[p-promptTokens] = max(c[p-promptTokens], n+1) }
+
+// mark records that there is a value in place p that is not null.
+func (c *counts) mark(p place) {
+	if p != totalTokens {
+		c.set(anyPart, 0)
+	}
+}
 
 // merge keeps the larger of the numbers: within a stream, each number is the sum up to its event.
 func (c *counts) merge(other *counts) {
@@ -176,7 +187,7 @@ func (c *counts) first(of ...place) *int32 {
 // response that has only a total, such as that of a reranker, generates no tokens.
 func (c *counts) prompt() *int32 {
 	n := c.first(promptTokens, inputTokens, cohereIn, billedIn)
-	if n == nil && c.completion() == nil {
+	if n == nil && c.first(anyPart) == nil {
 		return c.first(totalTokens)
 	}
 	if n == nil || c[0] > 0 {

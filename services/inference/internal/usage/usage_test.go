@@ -101,6 +101,9 @@ func TestResponse_json(t *testing.T) {
 		"escapes":                  {`{"mod\u0065l":"a\u00e9\ud83d\ude00\"\\","us\u0061ge":{"prompt\u005ftokens":7}}`, want("aé😀\"\\", "", 7, -1)},
 		"lines of JSON":            {`{"model":"m","choices":[]}` + "\n" + `{"model":"m","usage":{"prompt_tokens":7,"completion_tokens":3}}` + "\n", want("m", "", 7, 3)},
 		"an error":                 {`{"error":{"message":"no","model":"x"}}`, want("", "", -1, -1)},
+		"total of both":            {`{"usage":{"prompt_tokens":7.5,"completion_tokens":3.5,"total_tokens":11}}`, want("", "", -1, -1)},
+		"total without parts":      {`{"usage":{"prompt_tokens":null,"total_tokens":11}}`, want("", "", 11, -1)},
+		"usage of choices last":    {`{"usage":{"prompt_tokens":7,"completion_tokens":6},"choices":[{"usage":{"completion_tokens":2}},{"usage":{"completion_tokens":4}}]}`, want("", "", 7, 6)},
 		"maximum":                  {`{"usage":{"prompt_tokens":2147483647,"completion_tokens":2147483648}}`, want("", "", 1<<31-1, -1)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +121,7 @@ func TestResponse_malformed(t *testing.T) {
 	for _, body := range []string{
 		"", "hello", "[1]", `[{` + usage + `}]`, `"` + usage + `"`, `{`, `{` + usage, `{` + usage + `,"a":`, `{` + usage + `,"a":"b}`, `{` + usage + `]`,
 		`{"a" 1,` + usage + `}`, `{a:1,` + usage + `}`, `{"a":b,` + usage + `}`, `{"a":[1,` + usage + `}`, `{"a"::1,` + usage + `}`, `{,,` + usage + `}`,
-		`{"usage":"much"}`, `{"usage":[7]}`, `{"usage":{"prompt_tokens":"7"}}`, `{"usage":{"prompt_tokens":1.5}}`, `{"usage":{"prompt_tokens":-1}}`,
+		`{"usage":"much"}`, `{"usage":[7]}`, `{"usage":{"prompt_tokens":"7"}}`, `{"usage":{"prompt_tokens":1.5}}`, `{"usage":{"completion_tokens":"3","total_tokens":10}}`, `{"usage":{"prompt_tokens":-1}}`,
 		`{"usage":{"prompt_tokens":1e3}}`, `{"usage":{"prompt_tokens":007}}`, `{"usage":{"prompt_tokens":99999999999}}`,
 		`{"usage":{"prompt_tokens":` + strings.Repeat("9", 5000) + `}}`, `{"usage":{"prompt_tokens":{}}}`, `{"usage":{"prompt_tokens":true}}`,
 		`{"model":5,"choices":{"finish_reason":"x"}}`, `{"model":["m"]}`, `{"choices":[[{"finish_reason":"x"}]]}`, `{"data":{` + usage + `}}`,
@@ -183,6 +186,7 @@ func TestResponse_errorEvents(t *testing.T) {
 		`data: {"type":"error","error":{"type":"overloaded_error"}}`:                              true,
 		`data: {"type":"error","code":"server_error"}`:                                            true,
 		`data: {"type":"response.failed","response":{"error":{"code":"x"}}}`:                      true,
+		`data: {"type":"response.failed","response":{"status":"failed"}}`:                         true,
 		`data: {"type":"response.completed","response":{"error":null}}`:                           false,
 		`data: {"error":null}`:                                                                    false,
 		`data: {"error":false}`:                                                                   false,
