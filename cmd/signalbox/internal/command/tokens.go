@@ -156,7 +156,7 @@ func (t *tool) traffic() *cobra.Command {
 	flags := &filterFlags{}
 	cmd := &cobra.Command{
 		Use: "traffic DEPLOYMENT", Short: "List the calls of a deployment, newest first", Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
-		Example: "signalbox deployments traffic my-bot --since 1h\nsignalbox deployments traffic my-bot --outcome error -o wide",
+		Example: "signalbox deployments traffic my-bot --since 1h\nsignalbox deployments traffic my-bot --outcome engine_error -o wide",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
 			if err := flags.query(query, t.now()); err != nil {
@@ -174,7 +174,7 @@ func (t *tool) traffic() *cobra.Command {
 		{flag: "until", param: "to", usage: "only calls up to this time", when: true},
 		{flag: "token", param: "token", usage: "only calls with the token of this id"},
 		{flag: "status", param: "status", usage: "only responses with this status"},
-		{flag: "outcome", param: "outcome", usage: "only calls with this outcome"},
+		{flag: "outcome", param: "outcome", usage: "only calls with this outcome, such as engine_error, client_error or upstream_truncated"},
 		{flag: "revision", param: "revision", usage: "only calls of this revision"},
 		{flag: "min-ms", param: "min_latency_ms", usage: "only calls that took at least this long"},
 	})
