@@ -126,6 +126,22 @@ func TestSecondLocationWithheld(t *testing.T) {
 	require.NotContains(t, resp.Header, "Location")
 }
 
+func TestLinkWithAddressOfEngineWithheld(t *testing.T) {
+	t.Parallel()
+	for link, want := range map[string]string{"</v1/models?page=2>; rel=next": "</v1/models?page=2>; rel=next", "<http://%s/v1/models?page=2>; rel=next": ""} {
+		e := newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {
+			if _, _, ok := e.read(in); ok {
+				_, _ = io.WriteString(c, httpResponse("200 OK", "", "", "Link: "+strings.ReplaceAll(link, "%s", e.addr)))
+			}
+		})
+		r, w := open(t), newDeploymentStates(t, e)
+		r.ready(w.deployments()...)
+		resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
+		_ = text(t, resp)
+		require.Equal(t, want, resp.Header.Get("Link"))
+	}
+}
+
 func TestRedirectedClientReachesTheEngineAgain(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {

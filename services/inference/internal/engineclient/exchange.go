@@ -316,7 +316,7 @@ func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 func (a *Response) Close() error {
 	a.ex.conn.wait.end()
 	uncut := a.ex.stop()
-	if !a.done || !a.ex.keep || !uncut || a.refusedLarge() {
+	if !a.done || !a.ex.keep || !uncut || a.refusedBody() {
 		return a.ex.end()
 	}
 	ended, sent := a.ex.ended()
@@ -332,11 +332,10 @@ func (a *Response) Close() error {
 	return sent
 }
 
-// refusedLarge reports whether the response refuses or redirects a large body. The engine may not have read the body,
-// although the buffers of the connection hold all of it, and the next request would wait behind it.
-func (a *Response) refusedLarge() bool {
-	in := a.ex.in
-	return a.HTTP.StatusCode >= http.StatusMultipleChoices && in.Body != nil && (in.Length < 0 || in.Length > inline)
+// refusedBody reports whether the response refuses or redirects a request with a body. The engine may not have read the
+// body, although the buffers of the connection hold all of it, and the next request would wait behind it.
+func (a *Response) refusedBody() bool {
+	return a.HTTP.StatusCode >= http.StatusMultipleChoices && a.ex.in.Body != nil && a.ex.in.Length != 0
 }
 
 // sendEnds is how long the end of a response waits for the end of send, unless send reads from the caller: the engine may

@@ -88,7 +88,7 @@ func TestRequestSentAgain(t *testing.T) {
 func TestEarlyResponse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ size, status int }{
-		"300 KB": {300 << 10, 413}, "900 KB": {900 << 10, 413}, "3 MB": {3 << 20, 413}, "32 MB": {32 << 20, 413}, "redirect of 900 KB": {900 << 10, 307},
+		"2 B": {2, 413}, "300 KB": {300 << 10, 413}, "900 KB": {900 << 10, 413}, "3 MB": {3 << 20, 413}, "32 MB": {32 << 20, 413}, "redirect of 900 KB": {900 << 10, 307},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

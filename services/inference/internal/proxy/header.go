@@ -76,6 +76,8 @@ func passFromEngine(out, in, head http.Header, to redirect) {
 			if location := to.location(values); location != "" {
 				out[name] = []string{location}
 			}
+		case name == "Link" && to.shown(values):
+			// An address of the installation's network is not for callers.
 		default:
 			out[name] = values
 		}

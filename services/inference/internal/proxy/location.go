@@ -50,6 +50,11 @@ func (r redirect) location(values []string) string {
 	return location
 }
 
+// shown reports whether one of the values contains the address of the engine.
+func (r redirect) shown(values []string) bool {
+	return r.engine != "" && strings.Contains(strings.ToLower(strings.Join(values, " ")), strings.ToLower(r.engine))
+}
+
 // unescaped returns a URL without escapes, or "" if it has invalid ones.
 func unescaped(u string) string {
 	plain, err := url.QueryUnescape(u)
