@@ -88,8 +88,8 @@ func TestClients(t *testing.T) {
 	if !t.Failed() {
 		slow := executions(ctx, t, task{URL: proxied.SlowURL, Key: proxied.SlowKey})
 		through := executions(ctx, t, proxied)
-		requireRecords(ctx, t, impatient, len(clients), slow)
-		requireRecords(ctx, t, deployed, len(clients), through)
+		requireRecords(ctx, t, s, impatient, len(clients), slow)
+		requireRecords(ctx, t, s, deployed, len(clients), through)
 		maps.Copy(through, slow)
 		requireExecutions(t, executions(ctx, t, direct), through)
 	}

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // record is one call in the record of the deployment's traffic.
@@ -38,7 +40,7 @@ func records() map[string]expected {
 }
 
 // requireRecords checks what the deployment recorded of the scenarios that the engine has executed for each client.
-func requireRecords(ctx context.Context, t *testing.T, l *e2eflow.Loop, clients int, executions map[string]int) {
+func requireRecords(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop, clients int, executions map[string]int) {
 	t.Helper()
 	calls, want, got := 1, map[string]expected{}, map[string]expected{} // one call has read the executions
 	for model, n := range executions {
@@ -51,7 +53,7 @@ func requireRecords(ctx context.Context, t *testing.T, l *e2eflow.Loop, clients 
 	if len(want) > 2*clients {
 		calls += 2 * clients // the scenarios early and model, which have no model
 	}
-	for _, r := range readRecords(ctx, t, l, calls) {
+	for _, r := range readRecords(ctx, t, s, l, calls) {
 		if r.Model != nil && want[*r.Model] != (expected{}) {
 			got[*r.Model] = expected{r.Outcome, value(r.PromptTokens), value(r.CompletionTokens)}
 		}
@@ -67,11 +69,15 @@ func value(n *int) int {
 }
 
 // readRecords returns the records of n calls. A call is recorded after its response.
-func readRecords(ctx context.Context, t *testing.T, l *e2eflow.Loop, n int) []record {
+func readRecords(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop, n int) []record {
 	t.Helper()
-	_, err := l.AwaitTraffic(ctx, n)
-	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(ctx, testenv.StageTimeout)
+	defer cancel()
 	var records []record
-	require.NoError(t, l.Client.Do(ctx, http.MethodGet, "/api/model-deployments/"+l.Deployment.ID+"/traffic?limit=500", nil, &records))
+	s.Until(ctx, fmt.Sprintf("%d calls are recorded", n), func() bool {
+		records = nil
+		err := l.Client.Do(ctx, http.MethodGet, "/api/model-deployments/"+l.Deployment.ID+"/traffic?limit=500", nil, &records)
+		return err == nil && len(records) >= n
+	})
 	return records
 }
