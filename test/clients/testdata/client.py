@@ -5,14 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 
 task = json.load(sys.stdin)
-client = openai.OpenAI(base_url=task["url"], api_key=task["key"], max_retries=2, timeout=25)
-slow = openai.OpenAI(base_url=task["slow_url"], api_key=task["slow_key"], max_retries=2, timeout=25)
+client = openai.OpenAI(base_url=task["url"], api_key=task["key"], max_retries=2, timeout=120)
+slow = openai.OpenAI(base_url=task["slow_url"], api_key=task["slow_key"], max_retries=2, timeout=120)
 messages = [{"role": "user", "content": "Hi"}]
 chat = client.chat.completions
 
 
 def of(name): return slow.chat.completions if name in ("late", "pause") else chat
-
 def model(name): return name + "/python"
 def whole(name): return seen(of(name).create(model=model(name), messages=messages))
 def seen(answer): return {"text": answer.choices[0].message.content, "tokens": answer.usage.total_tokens}
@@ -79,4 +78,4 @@ def attempt(name):
 
 
 with ThreadPoolExecutor(8) as pool:
-    json.dump(dict(zip(scenarios, pool.map(attempt, scenarios))), sys.stdout)
+    json.dump(dict(zip(task["scenarios"], pool.map(attempt, task["scenarios"]))), sys.stdout)

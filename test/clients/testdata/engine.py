@@ -1,6 +1,6 @@
 # An engine that does what engines and their hosts do to clients. The model of a request names the scenario and the client,
 # such as cut/python; each scenario is a function below. GET /v1/executions counts the executions by model.
-import gzip, http.server, json, sys, threading, time, urllib.parse
+import gzip, http.server, json, select, sys, threading, time, urllib.parse
 
 host, port, key = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 if key.startswith("/"): key = open(key).read().strip()
@@ -31,6 +31,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream"); self.send_header("Transfer-Encoding", "chunked"); self.end_headers()
     def hang_up(self): self.close_connection = True; self.connection.shutdown(2)
+    # await_caller returns when the other side has closed the connection, or will send nothing more.
+    def await_caller(self):
+        self.close_connection = True
+        ended = select.poll()
+        ended.register(self.connection, select.POLLRDHUP)
+        ended.poll()
 
     def body(self):
         if self.headers["Transfer-Encoding"]:
@@ -59,8 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # early answers as soon as it has the head, reads no byte of the body, and keeps the connection open.
     def early(self):
         self.send(413, {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length"}}, {"x-should-retry": "false"})
-        self.close_connection = True
-        time.sleep(4)
+        self.await_caller()
 
     def do_default(self, n): self.do_stream(n) if self.streams else self.send(200, chat)
     def do_plain(self, n): self.send(200, chat, {"x-ratelimit-remaining-requests": "7", "openai-processing-ms": "12", "x-engine": "e"})
@@ -79,9 +84,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_final(self, n): self.send(500, failure, {"x-should-retry": "false"})
     def do_missing(self, n): self.send(404, {"error": {"message": "no such model", "type": "invalid_request_error", "code": "model_not_found"}})
     def do_page(self, n): self.send(500, b"<html>oops</html>", {"Content-Type": "text/html", "x-should-retry": "false"})
+    # lost works on the call for longer than the time within which a lost connection counts as one that was closed before.
     def do_lost(self, n): time.sleep(0.5); self.hang_up()
-    def do_late(self, n): time.sleep(6); self.send(200, chat)
-    def do_pause(self, n): self.stream(); self.event(delta); time.sleep(6); self.event("[DONE]"); self.chunk("")
+    def do_late(self, n): self.await_caller()
+    def do_pause(self, n): self.stream(); self.event(delta); self.await_caller()
     def do_response(self, n): self.send(200, response)
     def do_responses(self, n):
         self.stream()

@@ -25,6 +25,8 @@ type task struct {
 	SlowURL string   `json:"slow_url"`
 	SlowKey string   `json:"slow_key"`
 	Headers []string `json:"headers"`
+	// Scenarios are the names of those to call.
+	Scenarios []string `json:"scenarios"`
 }
 
 // outcome is what the user of a client sees.
@@ -53,9 +55,10 @@ func main() {
 	seen := map[string]outcome{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for name, call := range u.scenarios() {
+	all := u.scenarios()
+	for _, name := range u.Scenarios {
 		wg.Go(func() {
-			out, err := call(context.Background(), name+"/go")
+			out, err := all[name](context.Background(), name+"/go")
 			explain(&out, err)
 			mu.Lock()
 			defer mu.Unlock()

@@ -4,8 +4,8 @@ import { text as read } from "node:stream/consumers";
 
 const { default: OpenAI } = createRequire(`${process.env.NODE_MODULES}/`)("openai");
 const task = JSON.parse(await read(process.stdin));
-const client = new OpenAI({ baseURL: task.url, apiKey: task.key, maxRetries: 2, timeout: 25_000 });
-const slow = new OpenAI({ baseURL: task.slow_url, apiKey: task.slow_key, maxRetries: 2, timeout: 25_000 });
+const client = new OpenAI({ baseURL: task.url, apiKey: task.key, maxRetries: 2, timeout: 120_000 });
+const slow = new OpenAI({ baseURL: task.slow_url, apiKey: task.slow_key, maxRetries: 2, timeout: 120_000 });
 const of = (name) => (name === "late" || name === "pause" ? slow : client).chat.completions;
 const messages = [{ role: "user", content: "Hi" }];
 const model = (name) => `${name}/node`;
@@ -70,12 +70,12 @@ const scenarios = {
   model: async () => ({ text: (await client.models.retrieve("org/100%")).id }),
 };
 
-async function attempt([name, scenario]) {
+async function attempt(name) {
   try {
-    return [name, { kind: "result", ...(await scenario(name)) }];
+    return [name, { kind: "result", ...(await scenarios[name](name)) }];
   } catch (error) {
     return [name, { kind: error.constructor.name, status: error.status, code: error.code, text: error.text ?? "" }];
   }
 }
 
-console.log(JSON.stringify(Object.fromEntries(await Promise.all(Object.entries(scenarios).map(attempt)))));
+console.log(JSON.stringify(Object.fromEntries(await Promise.all(task.scenarios.map(attempt)))));
