@@ -144,13 +144,7 @@ func (l *begun) process(t *testing.T, name string) string {
 // decide opens an address in Chromium, signs in and presses a button. It returns what the page showed of the request.
 func (w *world) decide(t *testing.T, address, username, password, button, heading string) string {
 	t.Helper()
-	tools := filepath.Join(testenv.Root(t), "scripts", "tools")
-	tool := func(name string, args ...string) string {
-		out, err := exec.CommandContext(t.Context(), filepath.Join(tools, name), args...).Output()
-		require.NoError(t, err, name)
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return lines[len(lines)-1]
-	}
+	tool := func(name string, args ...string) string { return testenv.Tool(t.Context(), t, name, args...) }
 	ctx, cancel := context.WithTimeout(t.Context(), testenv.StageTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tool("node.sh"), "approve.mjs")

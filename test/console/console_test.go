@@ -129,7 +129,7 @@ func newConsoleTask(t *testing.T, s *testenv.Installation) consoleTask {
 	t.Helper()
 	out := filepath.Join(testenv.Root(t), ".cache", "shots")
 	return consoleTask{
-		URL: s.URL, Chromium: consoleTool(t, "chromium.sh"), Out: out, Texts: filepath.Join(testenv.Root(t), "console", "src"),
+		URL: s.URL, Chromium: testenv.Tool(t.Context(), t, "chromium.sh"), Out: out, Texts: filepath.Join(testenv.Root(t), "console", "src"),
 		Username: "admin", Password: s.Password.Reveal(), Patience: int(time.Minute.Milliseconds()),
 	}
 }

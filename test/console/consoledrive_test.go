@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -33,8 +32,8 @@ func newBrowserCommand(ctx context.Context, t *testing.T, task consoleTask, prog
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, driveTimeout)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, consoleTool(t, "node.sh"), program)
-	cmd.Env = append(os.Environ(), "NODE_MODULES="+consoleTool(t, "npm.sh", filepath.Join(testenv.Root(t), "test", "identity", "page")))
+	cmd := exec.CommandContext(ctx, testenv.Tool(ctx, t, "node.sh"), program)
+	cmd.Env = append(os.Environ(), "NODE_MODULES="+testenv.Tool(ctx, t, "npm.sh", filepath.Join(testenv.Root(t), "test", "identity", "page")))
 	input, err := json.Marshal(task)
 	require.NoError(t, err)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &bytes.Buffer{}
@@ -46,15 +45,4 @@ func decodeReport(t *testing.T, cmd *exec.Cmd, out []byte, err error, report any
 	t.Helper()
 	require.NoError(t, err, cmd.Stderr)
 	require.NoError(t, json.Unmarshal(out, report), string(out))
-}
-
-// consoleTool runs a script of scripts/tools and returns the path that it prints.
-func consoleTool(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", name), args...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, name)
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
 }

@@ -3,7 +3,6 @@ package contract
 import (
 	"cmp"
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,9 +43,7 @@ func TestSchemathesis(t *testing.T) {
 	env["SERVICE_AGENT_ISOLATION"] = "none" // jobs write the tokens of their runs to files that the Python program reads
 	w := newHarness(t, testenv.Single(t, testenv.Options{Env: env}))
 	b := &builder{TB: t, harness: w, get: w.variables(t), set: w.set}
-	w.Until(t.Context(), "the agent has joined, which creates the pool", func() bool {
-		return b.as("admin").Do(t.Context(), http.MethodPatch, "/api/cluster/pools/default", map[string]any{"isolation": "none"}, nil) == nil
-	})
+	w.OpenPool(t.Context(), b.as("admin"))
 	idp := oidcprovider.New(t)
 	idp.SetPeople(oidcprovider.People{person: {"groups": []string{"staff"}}})
 	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})

@@ -25,16 +25,6 @@ const (
 	programRedirect = "http://127.0.0.1:51234/cb"
 )
 
-// tool runs a script of scripts/tools and returns its output.
-func tool(ctx context.Context, t *testing.T, script string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(t), "scripts", "tools", script), args...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, script)
-	return strings.TrimSpace(string(out))
-}
-
 // insertOAuthClient inserts the client into the installation's database, because the API has no route that
 // registers one.
 func insertOAuthClient(ctx context.Context, t *testing.T, s *testenv.Installation) {
@@ -109,8 +99,8 @@ func runOAuthClient(ctx context.Context, t *testing.T, s *testenv.Installation, 
 		"base": s.URL, "resource": s.URL + "/api/mcp", "person": person, "client": programID, "redirect": programRedirect,
 	})
 	require.NoError(t, err)
-	cmd := exec.CommandContext(ctx, tool(ctx, t, "node.sh"), filepath.Join(folder, "device.mjs"))
-	cmd.Env = append(os.Environ(), "NODE_MODULES="+tool(ctx, t, "npm.sh", folder))
+	cmd := exec.CommandContext(ctx, testenv.Tool(ctx, t, "node.sh"), filepath.Join(folder, "device.mjs"))
+	cmd.Env = append(os.Environ(), "NODE_MODULES="+testenv.Tool(ctx, t, "npm.sh", folder))
 	var reported bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(task), &reported
 	out, err := cmd.Output()

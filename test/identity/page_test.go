@@ -252,17 +252,10 @@ func (w *web) poll(c code) (int, map[string]any) {
 	return w.request(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
 }
 
-// tool runs a script of scripts/tools and returns the path that it prints.
+// tool returns what testenv.Tool does.
 func (w *web) tool(name string, args ...string) string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(w.t), "scripts", "tools", name), args...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(w.t, err, name)
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
+	return testenv.Tool(w.t.Context(), w.t, name, args...)
 }
 
 // drive runs the browser and returns its report. It passes the task on standard input, because any user can

@@ -8,9 +8,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"maps"
 	mathrand "math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,9 +140,32 @@ func environments(t testing.TB, dir string, o Options) string {
 // pip.
 func PathWithUV(t testing.TB) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), filepath.Join(Root(t), "scripts", "tools", "uv.sh")).Output()
-	require.NoError(t, err, "scripts/tools/uv.sh")
-	return filepath.Dir(strings.TrimSpace(string(out))) + string(filepath.ListSeparator) + os.Getenv("PATH")
+	return filepath.Dir(Tool(t.Context(), t, "uv.sh")) + string(filepath.ListSeparator) + os.Getenv("PATH")
+}
+
+// Tool runs a script of scripts/tools and returns the path that it prints, which is its last line.
+func Tool(ctx context.Context, t testing.TB, script string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, filepath.Join(Root(t), "scripts", "tools", script), args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, script)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// OpenPool sets the isolation of the pool `default` to none. The pool exists when the agent has joined.
+func (s *Installation) OpenPool(ctx context.Context, admin *client.Client) {
+	s.T.Helper()
+	ctx, cancel := context.WithTimeout(ctx, StageTimeout)
+	defer cancel()
+	s.Until(ctx, "the agent has joined, which creates the pool", func() bool {
+		err := admin.Do(ctx, http.MethodPatch, "/api/cluster/pools/default", map[string]string{"isolation": "none"}, nil)
+		if refused, is := errors.AsType[*client.Error](err); is && refused.Status != http.StatusNotFound {
+			require.NoError(s.T, err, s.Tail())
+		}
+		return err == nil
+	})
 }
 
 // Loop returns a Loop with a unique name that is signed in as admin. A Loop trains, deploys and queries a model.

@@ -17,20 +17,12 @@ import (
 // ordinaryUser is the id of the user of a process that must not run as root.
 const ordinaryUser = 65534
 
-// pastaDir returns the folder of the program pasta, which an agent without root needs.
-func pastaDir(t testing.TB) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), filepath.Join(Root(t), "scripts", "tools", "pasta.sh")).Output()
-	require.NoError(t, err, "scripts/tools/pasta.sh")
-	return strings.TrimSpace(string(out))
-}
-
 // tools copies pasta and uv to a folder where every user can run them.
 func tools(t testing.TB, dir string) string {
 	t.Helper()
 	to := filepath.Join(dir, "tools")
 	require.NoError(t, os.MkdirAll(to, 0o755))
-	for _, pattern := range []string{filepath.Join(pastaDir(t), "pasta*"), filepath.Join(strings.Split(PathWithUV(t), ":")[0], "uv")} {
+	for _, pattern := range []string{filepath.Join(Tool(t.Context(), t, "pasta.sh"), "pasta*"), filepath.Join(strings.Split(PathWithUV(t), ":")[0], "uv")} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,9 +92,7 @@ func tryWays(t *testing.T, start testenv.Start, o testenv.Options) map[string]st
 	h.admin = h.Loop(ctx)
 	c := h.admin.Client
 	if h.open = o.Env["SERVICE_AGENT_ISOLATION"] == "none"; h.open {
-		s.Until(ctx, "the agent has joined, which creates the pool", func() bool {
-			return c.Do(ctx, http.MethodPatch, "/api/cluster/pools/default", map[string]string{"isolation": "none"}, nil) == nil
-		})
+		s.OpenPool(ctx, c)
 	}
 	h.awaitGPUs(ctx, c)
 	victim := h.startOn(ctx, h.gpus(), "victim.py", "argument-of-the-other")
