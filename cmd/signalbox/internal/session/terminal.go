@@ -10,30 +10,19 @@ import (
 	"golang.org/x/term"
 )
 
-// readHidden reads a line of the terminal that is not shown while it is typed. If ctx ends, it gives the terminal back as
-// it was; the read, which cannot be ended, then ends with the process.
+// readHidden reads a line of the terminal that is not shown while it is typed. If ctx ends first, readHidden restores the
+// terminal. The read cannot be interrupted; it ends with the process.
 func readHidden(ctx context.Context) ([]byte, error) {
 	fd := int(os.Stdin.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
 		return nil, err
 	}
-	type result struct {
-		text []byte
-		err  error
+	text, err := await(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
+	if ctx.Err() != nil {
+		_ = term.Restore(fd, before) // the command ends with the error of ctx
 	}
-	done := make(chan result, 1)
-	go func() {
-		text, err := term.ReadPassword(fd)
-		done <- result{text, err}
-	}()
-	select {
-	case r := <-done:
-		return r.text, r.err
-	case <-ctx.Done():
-		_ = term.Restore(fd, before) // the process ends
-		return nil, context.Cause(ctx)
-	}
+	return text, err
 }
 
 // openBrowser opens an address in the user's browser, and does not wait for the browser to end. On Linux without a
