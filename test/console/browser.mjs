@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { waited } from "./limit.mjs";
 
 const packages = createRequire(process.env.NODE_MODULES + "/");
 const { chromium } = packages("playwright-core");
@@ -59,20 +60,22 @@ export async function profile(browser, task, { scheme = "light", width = 1280, h
   return { context, page, seen };
 }
 
-// enter presses Enter in a form whose path is given, and does so again after the time that the server names while it
-// has too many sign-ins from one address.
+// repeated are the refused responses after which enter has tried again, such as `429 POST /api/auth/login`. A browser also
+// reports them as errors of its page.
+export const repeated = [];
+
+// enter presses Enter in a form that sends a request to the path. It tries again while the server has too many sign-ins
+// from one address.
 export async function enter(page, path) {
-  for (;;) {
+  for (let tries = 1; ; tries++) {
     const answered = page.waitForResponse((response) => response.request().method() === "POST" && new URL(response.url()).pathname === path);
     await page.keyboard.press("Enter");
     const response = await answered;
-    if (response.status() !== 429) return;
-    await page.waitForTimeout(1000 * Number(response.headers()["retry-after"]));
+    const seen = `${response.status()} POST ${path}`;
+    if (!(await waited(seen, response.headers()["retry-after"], tries))) return;
+    repeated.push(seen);
   }
 }
-
-// limited is what enter and Server wait for.
-export const limited = /^429 POST \/api\/(auth\/login|profile\/password)$/;
 
 // signIn signs in on the login page and follows its link to the path.
 export async function signIn(page, task, path = "/jobs") {

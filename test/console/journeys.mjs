@@ -3,7 +3,7 @@
 // not do what it must.
 import { mkdirSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { limited, profile, signIn, start } from "./browser.mjs";
+import { profile, repeated, signIn, start } from "./browser.mjs";
 import { Server } from "./server.mjs";
 
 const task = JSON.parse(await text(process.stdin));
@@ -54,7 +54,11 @@ async function walk(name) {
     if (report.failed) await page.screenshot({ path: `${task.out}/journey-${name}-${used.findIndex((u) => u.page === page)}.png` }).catch(() => {});
     report.faults.push(...seen.policy, ...seen.elsewhere);
     report.faults.push(...seen.console.filter((line) => !failedLoad.test(line)));
-    report.faults.push(...seen.statuses.filter((status) => ![limited, ...statuses].some((allowed) => allowed.test(status))));
+    for (const status of seen.statuses) {
+      const at = repeated.indexOf(status);
+      if (at >= 0) repeated.splice(at, 1);
+      else if (!statuses.some((allowed) => allowed.test(status))) report.faults.push(status);
+    }
     await page.close();
   }
   report.seconds = (Date.now() - began) / 1000;

@@ -1,6 +1,5 @@
 // What the journeys need of the server beside the browser: requests of the public API, and jobs.
-import { setTimeout as pause } from "node:timers/promises";
-import { limited } from "./browser.mjs";
+import { waited } from "./limit.mjs";
 
 // beat is a training that prints and reports a step ten times a second until it is stopped.
 export const beat = `
@@ -33,10 +32,9 @@ export class Server {
   async send(method, path, body, token = this.token) {
     const headers = { "Content-Type": "application/json" };
     if (token) headers.Authorization = `Bearer ${token}`;
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const response = await fetch(this.url + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-      if (!limited.test(`${response.status} ${method} ${path}`)) return response;
-      await pause(1000 * Number(response.headers.get("retry-after")));
+      if (!(await waited(`${response.status} ${method} ${path}`, response.headers.get("retry-after"), tries))) return response;
     }
   }
 
