@@ -53,7 +53,7 @@ it("reports that a further page could not be read, and repeats only what may suc
   await waitFor(() => expect(result.current.stale.error).toBeNull());
 });
 
-it("does not tell of a first reading, which the screen itself shows", async () => {
+it("ignores a failed first read, which the screen shows", async () => {
   const { server, result } = list(503);
   await waitFor(() => expect(result.current.pages.error).toMatchObject({ status: 503 }));
   expect(result.current.stale.error).toBeNull();

@@ -2,7 +2,6 @@ import { useRouter } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { useTitle } from "@/lib/title";
 import { ErrorPanel } from "@/ui/ErrorPanel";
-import { TooltipProvider } from "@/ui/Tooltip";
 
 // RouteError stands in place of a screen that failed. The rest of the console stays, unless the shell itself failed.
 export function RouteError({ error, reset }: { error: unknown; reset: () => void }) {
@@ -10,14 +9,12 @@ export function RouteError({ error, reset }: { error: unknown; reset: () => void
   const router = useRouter();
   useTitle(t("failed"));
   return (
-    <TooltipProvider>
-      <ErrorPanel
-        error={error}
-        onRetry={() => {
-          reset();
-          void router.invalidate();
-        }}
-      />
-    </TooltipProvider>
+    <ErrorPanel
+      error={error}
+      onRetry={() => {
+        reset();
+        void router.invalidate();
+      }}
+    />
   );
 }

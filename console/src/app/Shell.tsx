@@ -4,7 +4,6 @@ import { useTranslation } from "react-i18next";
 import { useProfile } from "@/auth/profile";
 import { ZoneProvider } from "@/lib/prefs";
 import { Toaster } from "@/ui/Toaster";
-import { TooltipProvider } from "@/ui/Tooltip";
 import { Header } from "./Header";
 import { useKeys } from "./keys";
 import { Notices } from "./Notices";
@@ -23,10 +22,10 @@ export type Overlay = "palette" | "keys" | "drawer" | null;
 export function Shell() {
   const bare = useMatches({ select: (matches) => matches.at(-1)?.staticData.bare === true });
   return (
-    <TooltipProvider skipDelayDuration={300}>
+    <>
       {bare ? <Outlet /> : <Frame />}
       <Toaster />
-    </TooltipProvider>
+    </>
   );
 }
 

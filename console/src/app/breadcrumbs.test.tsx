@@ -4,7 +4,7 @@ import { render, screen, waitFor, within } from "@testing-library/react";
 import { expect, test, vi } from "vitest";
 import { queries } from "@/api/query";
 import { startTexts } from "@/i18n/i18n";
-import { respond } from "@/test/server";
+import { respond, urlOf } from "@/test/server";
 import { nameOf } from "./object-name";
 
 // A loaded machine takes long to draw a screen for the first time.
@@ -24,7 +24,7 @@ test(
     const id = "job_01M87WK8A1DDSGHJRYX2BDK2CD";
     vi.stubGlobal("scrollTo", () => undefined);
     vi.stubGlobal("fetch", async (input: Request | string) => {
-      const { pathname } = new URL(input instanceof Request ? input.url : input, location.href);
+      const { pathname } = urlOf(input);
       if (pathname !== `/api/jobs/${id}`) return respond(input);
       return Response.json(((await (await respond("/api/jobs")).json()) as unknown[])[0]);
     });

@@ -4,19 +4,19 @@ import { fireEvent, render, screen, within } from "@testing-library/react";
 import { expect, test, vi } from "vitest";
 import { queries } from "@/api/query";
 import { startTexts } from "@/i18n/i18n";
-import { respond } from "@/test/server";
+import { respond, urlOf } from "@/test/server";
 
 // A loaded machine takes long to draw a screen for the first time.
 const patience = { timeout: 60_000 };
 
 test(
-  "the palette shows that nothing was found only if that is so",
+  "the palette reports no results only if nothing matches",
   async () => {
     const id = "job_01m87wk8a1ddsghjryx2bdk2cd";
     const found = [{ kind: "job", id, title: "PLAN-A", project: "VIS", snippet: null }];
     vi.stubGlobal("scrollTo", () => undefined);
     vi.stubGlobal("fetch", (input: Request | string) => {
-      const { pathname, searchParams } = new URL(input instanceof Request ? input.url : input, location.href);
+      const { pathname, searchParams } = urlOf(input);
       if (pathname !== "/api/search") return respond(input);
       return Response.json({ results: searchParams.get("q") === "PLAN-A" ? found : [], missing: [] });
     });

@@ -1,4 +1,5 @@
 import { createRouter } from "@tanstack/react-router";
+import { TooltipProvider } from "@/ui/Tooltip";
 import { NotFound } from "./NotFound";
 import { Pending } from "./Pending";
 import { RouteError } from "./RouteError";
@@ -20,6 +21,8 @@ export const router = createRouter({
   defaultErrorComponent: RouteError,
   defaultNotFoundComponent: NotFound,
   scrollRestoration: true,
+  // Around all screens and the error of the shell.
+  Wrap: TooltipProvider,
 });
 
 declare module "@tanstack/react-router" {

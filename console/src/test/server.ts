@@ -90,9 +90,13 @@ const bodies: Record<string, unknown> = {
   "/api/recipes": [{ name: "R/R", version: "1", title: "RECIPE", description: "", state: "active", trusted: true }],
 };
 
+// urlOf returns the address of a request as fetch gets it.
+export const urlOf = (input: RequestInfo | URL) =>
+  new URL(input instanceof Request ? input.url : String(input), "http://127.0.0.1");
+
 // respond takes the place of fetch.
 export async function respond(input: RequestInfo | URL): Promise<Response> {
-  const url = new URL(input instanceof Request ? input.url : String(input), "http://127.0.0.1");
+  const url = urlOf(input);
   if (url.pathname === "/api/jobs/stream") {
     return new Response('id: 1\nevent: reset\ndata: {"reason":"start"}\n\nid: 2\nevent: eof\ndata: {}\n\n');
   }

@@ -2,7 +2,10 @@ import { Tooltip as Radix } from "radix-ui";
 import type { ReactNode } from "react";
 import { Kbd } from "./Kbd";
 
-export const TooltipProvider = Radix.Provider;
+// TooltipProvider is around everything that has a Tooltip.
+export function TooltipProvider({ children }: { children: ReactNode }) {
+  return <Radix.Provider>{children}</Radix.Provider>;
+}
 
 // Tooltip explains the element inside it, which must take a ref and can have the focus.
 export function Tooltip({ text, keys, children }: { text: ReactNode; keys?: string; children: ReactNode }) {

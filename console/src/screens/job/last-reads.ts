@@ -4,8 +4,8 @@ import { useEffect, useRef } from "react";
 // about reports whether a read is about the run: its key has the run's id, or a list with it.
 const about = (query: Query, run: string) => query.queryKey.flat().includes(run);
 
-// useLastReads reads all of a run once more when it ends. What is read from time to time while the run is live may have been
-// read before its last reports. live are the ids of the runs that have not ended.
+// useLastReads reads the queries about a run once more when the run leaves live, which are the ids of the runs that have not
+// ended. A query that is read from time to time while its run is live may have been read before the run's last reports.
 export function useLastReads(live: readonly string[]) {
   const client = useQueryClient();
   const before = useRef(live);
