@@ -64,7 +64,9 @@ func Parse(text string) (map[string]string, error) {
 func wrong(name, value string) string {
 	switch {
 	case !nameForm.MatchString(name):
-		return fmt.Sprintf("%q is not a valid environment variable name; use letters, digits and underscores", name)
+		// The text before = can be a part of a secret whose lines are not in quotes.
+		return "the name before = is not a valid environment variable name; use letters, digits and underscores, and put a value with " +
+			"several lines into quotes"
 	case strings.ContainsRune(value, 0):
 		return fmt.Sprintf("the value of %s contains NUL; encode it as text", name)
 	case !utf8.ValidString(value):
@@ -95,11 +97,12 @@ func (f *file) variable() (name, value string, err error) {
 	case strings.TrimRight(name, " \t") != name:
 		return "", "", &Error{f.line, "the name is followed by a space; write NAME=value without spaces around ="}
 	}
-	if strings.IndexAny(after, `"'`) != 0 {
+	value = strings.TrimLeft(after, " \t")
+	if strings.IndexAny(value, `"'`) != 0 {
 		f.skip(len(line))
 		return name, unquoted(after), nil
 	}
-	f.rest = f.rest[len(line)-len(after):]
+	f.rest = f.rest[len(line)-len(value):]
 	value, err = f.quoted(name)
 	return name, value, err
 }
@@ -113,7 +116,7 @@ func (f *file) skip(n int) {
 // unquoted returns a value without the comment after it.
 func unquoted(text string) string {
 	for i := range len(text) {
-		if text[i] == '#' && (i == 0 || text[i-1] == ' ' || text[i-1] == '\t') {
+		if i > 0 && text[i] == '#' && (text[i-1] == ' ' || text[i-1] == '\t') {
 			text = text[:i]
 			break
 		}
