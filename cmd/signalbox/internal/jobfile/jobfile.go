@@ -34,7 +34,7 @@ func Find(raw []byte, path []any) (Place, error) {
 	if len(path) > 0 && path[0] == "body" {
 		path = path[1:]
 	}
-	if whole := member(node, "spec"); whole == nil || resolved(whole.value).Kind != yaml.MappingNode {
+	if whole := member(node, "spec", nil); whole == nil || resolved(whole.value).Kind != yaml.MappingNode {
 		if len(path) == 0 || path[0] != "spec" {
 			return Place{Line: node.Line, Column: node.Column, Missing: len(path) > 0}, nil
 		}
@@ -59,7 +59,7 @@ type entry struct{ at, value *yaml.Node }
 // child returns the member or the item of a node, or nil if it has none.
 func child(node *yaml.Node, step any) *entry {
 	if name, ok := step.(string); ok {
-		return member(node, name)
+		return member(node, name, nil)
 	}
 	i, ok := index(step)
 	if !ok || node.Kind != yaml.SequenceNode || i < 0 || i >= len(node.Content) {
@@ -82,11 +82,16 @@ func index(step any) (int, bool) {
 	return 0, false
 }
 
-// member returns a member of an object. Its own members win over those that a merge (<<) adds.
-func member(node *yaml.Node, name string) *entry {
-	if node.Kind != yaml.MappingNode {
+// member returns a member of an object. Its own members win over those that a merge (<<) adds. An object in seen is not
+// searched again: a merge can contain itself, and many merges can contain the same objects.
+func member(node *yaml.Node, name string, seen map[*yaml.Node]bool) *entry {
+	if node.Kind != yaml.MappingNode || seen[node] {
 		return nil
 	}
+	if seen == nil {
+		seen = map[*yaml.Node]bool{}
+	}
+	seen[node] = true
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if key := resolved(node.Content[i]); key.Value == name && key.Kind == yaml.ScalarNode {
 			return &entry{at: node.Content[i], value: node.Content[i+1]}
@@ -102,7 +107,7 @@ func member(node *yaml.Node, name string) *entry {
 			sources = merged.Content
 		}
 		for _, source := range sources {
-			if found := member(resolved(source), name); found != nil {
+			if found := member(resolved(source), name, seen); found != nil {
 				return found
 			}
 		}
@@ -110,7 +115,7 @@ func member(node *yaml.Node, name string) *entry {
 	return nil
 }
 
-// resolved returns the node to which an alias leads. The parser has refused an anchor that contains itself.
+// resolved returns the node to which an alias leads.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias

@@ -74,6 +74,7 @@ func TestFind(t *testing.T) {
 		"JSON":       {"{\n \"spec\": {\n  \"name\": \"\"}}", `["body","spec","name"]`, 3, 3, false},
 		"spec text":  {"spec: x\nname: y\n", `["body","spec","name"]`, 2, 1, false},
 		"empty file": {"", `["body","spec","name"]`, 1, 1, true},
+		"own merge":  {"name: x\npools: &p\n  <<: *p\n", `["body","spec","pools","x"]`, 2, 1, true},
 		"a list":     {"- a\n", `["body","spec","name"]`, 1, 1, true},
 	} {
 		var path []any

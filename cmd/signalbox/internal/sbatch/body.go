@@ -284,7 +284,7 @@ func (s *scanner) endWord() {
 	case f.sourced:
 		f.sourced = false
 		if base := path.Base(word); base == "activate" || base == "conda.sh" {
-			s.refuse(word, "is an environment of your machine, which a node does not have; choose the environment with --python or --requirements")
+			s.refuse(base, "is an environment of your machine, which a node does not have; choose the environment with --python or --requirements")
 		}
 	case f.command && !prefix(word):
 		f.command, f.sourced = false, word == "source" || word == "."
