@@ -132,10 +132,10 @@ func Explain(file string, raw, response []byte) []string {
 			Msg string `json:"msg"`
 		} `json:"detail"`
 	}
-	if json.Unmarshal(response, &body) != nil {
+	if json.Unmarshal(response, &body) != nil || len(body.Detail) == 0 {
 		return nil
 	}
-	var out []string
+	out := make([]string, 0, len(body.Detail))
 	for _, field := range body.Detail {
 		prefix := file
 		if place, err := Find(raw, field.Loc); err == nil && len(field.Loc) > 0 && field.Loc[0] == "body" {

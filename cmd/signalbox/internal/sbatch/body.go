@@ -73,12 +73,12 @@ type scanner struct {
 	at, line int
 	frames   []*frame
 	heredocs []string
-	found    Refusals
+	found    RefusedErrors
 }
 
 // checkBody returns the commands and variables of Slurm, and other commands, that a node does not have. The text begins
 // at the given line.
-func checkBody(text string, line int) Refusals {
+func checkBody(text string, line int) RefusedErrors {
 	s := &scanner{text: text, line: line, frames: []*frame{{kind: plain, command: true}}}
 	for s.at < len(s.text) {
 		s.step()

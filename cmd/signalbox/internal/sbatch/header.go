@@ -23,7 +23,7 @@ type reader struct {
 	// chosen has the settings by the long name of the option. As in sbatch, the last line with an option counts.
 	chosen   map[string]setting
 	script   *Script
-	refusals Refusals
+	refusals RefusedErrors
 }
 
 func (r *reader) refuse(line int, name, problem string, args ...any) {

@@ -137,9 +137,10 @@ u usage - remove the line
 
 // options returns the options of sbatch.
 func options() []option {
-	var out []option
-	for row := range strings.Lines(strings.TrimSpace(optionTable)) {
-		short, rest, _ := strings.Cut(strings.TrimSpace(row), " ")
+	rows := strings.Split(strings.TrimSpace(optionTable), "\n")
+	out := make([]option, 0, len(rows))
+	for _, row := range rows {
+		short, rest, _ := strings.Cut(row, " ")
 		long, rest, _ := strings.Cut(rest, " ")
 		value, remedy, _ := strings.Cut(rest, " ")
 		if short == "-" {

@@ -71,11 +71,11 @@ type Refusal struct {
 	Problem string
 }
 
-// Refusals are all refused parts of one script, by line.
-type Refusals []Refusal
+// RefusedErrors are all refused parts of one script, by line.
+type RefusedErrors []Refusal
 
 // Error implements error. It has one line for each refusal.
-func (r Refusals) Error() string {
+func (r RefusedErrors) Error() string {
 	lines := make([]string, len(r))
 	for i, one := range r {
 		lines[i] = fmt.Sprintf("line %d: %s %s", one.Line, one.Name, one.Problem)
@@ -83,12 +83,12 @@ func (r Refusals) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Read returns what a script requests, with the flags of the command line. The error contains Refusals for everything that
+// Read returns what a script requests, with the flags of the command line. The error contains RefusedErrors for everything that
 // cannot take effect.
 func Read(text string, flags Overrides) (*Script, error) {
 	r := &reader{flags: flags, options: options(), chosen: map[string]setting{}, script: &Script{}}
 	if refused := unreadable(text); refused != nil {
-		return nil, Refusals{*refused}
+		return nil, RefusedErrors{*refused}
 	}
 	lines := strings.Split(text, "\n")
 	r.script.Interpreter = interpreter(lines[0])

@@ -14,7 +14,7 @@ import (
 // refused returns the lines and names of the refusals in an error.
 func refused(t *testing.T, err error) []string {
 	t.Helper()
-	var all Refusals
+	var all RefusedErrors
 	require.ErrorAs(t, err, &all)
 	var out []string
 	for _, one := range all {
@@ -89,7 +89,7 @@ func script(options ...string) string {
 func TestRead_spellings(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{
-		"--nodes=3", "--nodes 3", "-N3", "-N 3", "--nodes=3-3", "--nod=3", `--nodes="3"`, `"--nodes" '3'`, "\t--nodes=3", "--nodes=3 # -N 4",
+		"--nodes=3", "--nodes 3", "-N3", "-N 3", "--nodes=3-3", "--nodes=3 --part=x", `--nodes="3"`, `"--nodes" '3'`, "\t--nodes=3", "--nodes=3 # -N 4",
 		"-N 4 -N 3", "-J name -N3",
 	} {
 		s, err := Read(script(options), Overrides{})
