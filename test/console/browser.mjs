@@ -74,6 +74,8 @@ export async function enter(page, path) {
     const seen = `${response.status()} POST ${path}`;
     if (!(await waited(seen, response.headers()["retry-after"], tries))) return;
     repeated.push(seen);
+    // The form counts the seconds itself, and ignores Enter until then.
+    await page.locator("button[type=submit][aria-disabled=true]:visible").waitFor({ state: "hidden" });
   }
 }
 
