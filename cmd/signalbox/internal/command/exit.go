@@ -152,6 +152,10 @@ func described(err error, code int) problem {
 	// The text around that of the response stays, such as what was not done.
 	text := strings.Replace(err.Error(), refused.Error(), detail(refused), 1)
 	p := problem{Code: refused.Code, Status: refused.Status, Detail: text, RequestID: refused.RequestID}
+	if job, ok := errors.AsType[*RefusedJobError](err); ok {
+		p.Hint = job.Remedy
+		return p
+	}
 	switch refused.Code {
 	case "deployment_suspended":
 		p.Hint = "resume it: signalbox deployments resume"

@@ -36,7 +36,7 @@ func (t *tool) jobs() *cobra.Command {
 		t.get(k, "Show a job", "signalbox jobs get my-job\nsignalbox jobs get my-job --jq .spec"),
 		t.events(k, "signalbox jobs events my-job"),
 		t.attempts(),
-		t.submit(),
+		t.submit("signalbox jobs submit"),
 		t.logs("signalbox jobs logs"), t.wait(),
 		t.stop(),
 		t.act(k, "pause", "Pause a running job after its next checkpoint", "signalbox jobs pause my-job"),

@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
-
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/spf13/cobra"
 )
 
 func recipeKind() kind {
@@ -49,7 +46,11 @@ func (t *tool) recipes() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, err := jobTemplate(raw)
+			var r recipeParts
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return fmt.Errorf("decode the recipe: %w", err)
+			}
+			text, err := jobTemplate(r, defaultJobFile, nil)
 			if err != nil {
 				return err
 			}
@@ -57,8 +58,8 @@ func (t *tool) recipes() *cobra.Command {
 			return err
 		},
 	}
-	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes template demo/chat-tiny > job.yaml",
-		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, template)
+	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny\nsignalbox recipes lock job.yaml",
+		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, template, t.lockCommand())
 }
 
 // recipePath returns the path of a recipe.
@@ -87,13 +88,22 @@ func (t *tool) recipe(cmd *cobra.Command, name string) (json.RawMessage, error) 
 
 // recipeParts is what a table and a template show of a recipe.
 type recipeParts struct {
-	Name         string            `json:"name"`
-	Description  string            `json:"description"`
-	Inputs       []json.RawMessage `json:"inputs"`
+	Name         string        `json:"name"`
+	Description  string        `json:"description"`
+	Inputs       []recipeInput `json:"inputs"`
 	ParamsSchema struct {
 		Properties map[string]parameter `json:"properties"`
 		Required   []string             `json:"required"`
 	} `json:"params_schema"`
+}
+
+// recipeInput is what a job of a recipe reads.
+type recipeInput struct {
+	Name        string `json:"name"`
+	Kind        string `json:"kind"`
+	Required    bool   `json:"required"`
+	Format      string `json:"format"`
+	Description string `json:"description"`
 }
 
 // parameter is the schema of a hyperparameter.
@@ -138,10 +148,14 @@ func (t *tool) printRecipe(raw json.RawMessage) error {
 		return err
 	}
 	fmt.Fprintf(t.Out, "\n%s\n\nINPUTS\n", output.Printable(parts.Description))
-	if err := p.Rows([]output.Column{{Name: "name"}, {Name: "kind"}, {Name: "required"}, {Name: "format"}, {Name: "description"}}, parts.Inputs); err != nil {
+	rows, err := rowsOf(parts.Inputs)
+	if err != nil {
 		return err
 	}
-	var rows []json.RawMessage
+	if err := p.Rows([]output.Column{{Name: "name"}, {Name: "kind"}, {Name: "required"}, {Name: "format"}, {Name: "description"}}, rows); err != nil {
+		return err
+	}
+	rows = nil
 	for _, name := range sortedKeys(parts.ParamsSchema.Properties) {
 		param := parts.ParamsSchema.Properties[name]
 		row, err := json.Marshal(map[string]any{
@@ -156,59 +170,18 @@ func (t *tool) printRecipe(raw json.RawMessage) error {
 	return p.Rows([]output.Column{{Name: "name"}, {Name: "type"}, {Name: "default", As: compactText}, {Name: "values"}, {Name: "description"}}, rows)
 }
 
-// jobTemplate returns a job file in YAML for a recipe.
-func jobTemplate(raw json.RawMessage) (string, error) {
-	var r recipeParts
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return "", fmt.Errorf("decode the recipe: %w", err)
-	}
-	_, short, _ := strings.Cut(r.Name, "/")
-	var b strings.Builder
-	fmt.Fprintf(&b, "# A job of %s. Submit it with: signalbox jobs submit FILE\nname: %s-1\nrecipe: %s\nresources:\n  pools:\n    - pool: default\n", r.Name, short, r.Name)
-	if r.Name == "custom/custom" {
-		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")
-	}
-	var datasets []string
-	for _, input := range r.Inputs {
-		var in struct {
-			Name, Kind, Description string
-			Required                bool
-		}
-		if err := json.Unmarshal(input, &in); err != nil {
-			return "", fmt.Errorf("decode an input of the recipe: %w", err)
-		}
-		mark := ""
-		if !in.Required {
-			mark = "# "
-		}
-		if in.Kind == "model" {
-			fmt.Fprintf(&b, "# bindings.model: models/PROJECT/NAME@VERSION   # %s\n", in.Description)
-			continue
-		}
-		datasets = append(datasets, fmt.Sprintf("    %s%s: ds/PROJECT/NAME@VERSION   # %s\n", mark, in.Name, in.Description))
-	}
-	if len(datasets) > 0 {
-		fmt.Fprintf(&b, "bindings:\n  datasets:\n%s", strings.Join(datasets, ""))
-	}
-	parameters := r.ParamsSchema.Properties
-	if len(parameters) > 0 {
-		b.WriteString("hparams:\n")
-	}
-	for _, name := range sortedKeys(parameters) {
-		p := parameters[name]
-		value, mark := string(p.Default), "# "
-		if slices.Contains(r.ParamsSchema.Required, name) {
-			mark = ""
-		}
-		note := p.Description
-		if allowed := p.allowed(); allowed != "" {
-			note += " (" + allowed + ")"
-		}
-		key, err := yaml.Marshal(name)
+// rowsOf returns values as the rows of a table.
+func rowsOf[T any](values []T) ([]json.RawMessage, error) {
+	rows := make([]json.RawMessage, len(values))
+	for i, v := range values {
+		raw, err := json.Marshal(v)
 		if err != nil {
-			return "", fmt.Errorf("print a parameter: %w", err)
+			return nil, fmt.Errorf("print a row: %w", err)
 		}
-		fmt.Fprintf(&b, "  %s%s: %s   # %s\n", mark, strings.TrimSpace(string(key)), value, note)
+		rows[i] = raw
 	}
-	return b.String(), nil
+	return rows, nil
 }
+
+// customRecipe is the recipe that runs a command of the user.
+const customRecipe = "custom/custom"

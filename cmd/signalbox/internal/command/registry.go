@@ -61,7 +61,7 @@ func (t *tool) pushRubric() *cobra.Command {
 			if file == "" {
 				return session.Usage("--file must name a file with the content, or - for standard input")
 			}
-			content, err := t.readDocument(file)
+			_, content, err := t.readDocument(file)
 			if err != nil {
 				return err
 			}

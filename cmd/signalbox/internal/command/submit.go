@@ -4,17 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
-	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/jobfile"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
@@ -23,60 +21,87 @@ type submitOptions struct {
 	file        string
 	name        string
 	hparams     []string
+	sets        []string
 	dryRun      bool
 	follow      bool
 	idempotency string
 }
 
-func (t *tool) submit() *cobra.Command {
+// submit returns the command that submits a job file. Its examples call it by the given name.
+func (t *tool) submit(name string) *cobra.Command {
 	var o submitOptions
 	cmd := &cobra.Command{
 		Use: "submit [FILE]", Short: "Submit the job of a file", Args: arguments(0, 1),
 		Long: `Submit the job that a file in YAML or JSON describes: the members of its spec ("signalbox explain jobspec"), or a whole request with api and
 spec. The newest version of the recipe and its lock are used if the file has none. --dry-run runs all checks and creates no job. With
---follow, the log is printed until the job has ended, and the exit status is 9 if it has not succeeded.`,
-		Example: `signalbox recipes template demo/chat-tiny > job.yaml
-signalbox jobs submit job.yaml --dry-run
-signalbox jobs submit job.yaml --hparam optim.lr=0.001 --follow`,
+--follow, the log is printed until the job has ended, and the exit status is 9 if it has not succeeded.
+
+A refusal names the line of the file and what mends it.`,
+		Example: strings.ReplaceAll(`signalbox init --recipe demo/chat-tiny
+NAME job.yaml --dry-run
+NAME job.yaml --hparam optim.lr=0.001 --follow
+NAME job.yaml --set resources.pools.0.nodes=2 --set env.HF_HOME=/tmp/hf`, "NAME", name),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && o.file != "" {
-				return session.Usage("the file is named twice: %s and %s", args[0], o.file)
-			}
-			if len(args) > 0 {
-				o.file = args[0]
+			if err := o.nameFile(args); err != nil {
+				return err
 			}
 			return t.runSubmit(cmd, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "file with the job; - reads standard input")
-	f.StringVar(&o.name, "name", "", "name of the job, in place of the one in the file")
-	f.StringArrayVar(&o.hparams, "hparam", nil, "hyperparameter: key=value; can be repeated")
+	addJobFile(cmd, &o)
 	f.BoolVar(&o.dryRun, "dry-run", false, "run all checks and create no job")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job has ended")
 	f.StringVar(&o.idempotency, "idempotency-key", "", "a repeat with the same key creates no second job")
-	must(cmd.MarkFlagFilename("file", "yaml", "yml", "json"))
 	return cmd
 }
 
-func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
-	if o.file == "" {
-		return session.Usage("name a file with a job, or - for standard input; signalbox recipes template RECIPE prints one to begin with")
+// submitAlias returns the command submit beside the nouns.
+func (t *tool) submitAlias() *cobra.Command {
+	cmd := t.submit("signalbox submit")
+	cmd.GroupID = groupWork
+	return cmd
+}
+
+// addJobFile adds the flags that choose a job file and change the job.
+func addJobFile(cmd *cobra.Command, o *submitOptions) {
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "file with the job; - reads standard input")
+	f.StringVar(&o.name, "name", "", "name of the job, in place of the one in the file")
+	f.StringArrayVar(&o.hparams, "hparam", nil, "hyperparameter: key=value; can be repeated")
+	f.StringArrayVar(&o.sets, "set", nil, "member of the spec: path=value, such as limits.running_s=3600; can be repeated")
+	must(cmd.MarkFlagFilename("file", "yaml", "yml", "json"))
+}
+
+// nameFile takes the file from the arguments.
+func (o *submitOptions) nameFile(args []string) error {
+	if len(args) > 0 && o.file != "" {
+		return session.Usage("the file is named twice: %s and %s", args[0], o.file)
 	}
+	if len(args) > 0 {
+		o.file = args[0]
+	}
+	if o.file == "" {
+		return session.Usage("name a file with a job, or - for standard input; signalbox init --recipe RECIPE writes one to begin with")
+	}
+	return nil
+}
+
+func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	c, err := t.Client()
 	if err != nil {
 		return err
 	}
-	spec, err := t.readSpec(o)
+	file, err := t.readJob(o)
 	if err != nil {
 		return err
 	}
-	if err := t.lockRecipe(cmd, c, spec); err != nil {
+	if err := t.lockRecipe(cmd.Context(), c, file.spec); err != nil {
 		return err
 	}
-	body := map[string]any{"api": "service/v1", "spec": spec}
+	body := map[string]any{"api": jobDialect, "spec": file.spec}
 	if o.dryRun {
-		return t.preflight(cmd, c, body)
+		return t.preflight(cmd, c, file, body)
 	}
 	var raw json.RawMessage
 	if o.idempotency == "" {
@@ -84,7 +109,7 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	}
 	err = t.createOnce(cmd.Context(), c.WithIdempotencyKey(o.idempotency), jobKind().path, body, &raw)
 	if err != nil {
-		return err
+		return t.explainRefusal(cmd.Context(), c, file, err)
 	}
 	if !o.follow {
 		return t.print(jobKind().columns, raw)
@@ -117,11 +142,21 @@ func (t *tool) createOnce(ctx context.Context, c *client.Client, path string, bo
 	return err
 }
 
-// readSpec returns the spec of a file, with the changes of the flags.
-func (t *tool) readSpec(o submitOptions) (map[string]any, error) {
-	document, err := t.readDocument(o.file)
+// jobDialect is the dialect of the specs of jobs.
+const jobDialect = "service/v1"
+
+// jobFile is a file with a job, and the spec that it describes with the changes of the flags.
+type jobFile struct {
+	name string
+	raw  []byte
+	spec map[string]any
+}
+
+// readJob reads a job file.
+func (t *tool) readJob(o submitOptions) (jobFile, error) {
+	raw, document, err := t.readDocument(o.file)
 	if err != nil {
-		return nil, err
+		return jobFile{}, err
 	}
 	spec := document
 	if inner, ok := document["spec"].(map[string]any); ok {
@@ -135,112 +170,43 @@ func (t *tool) readSpec(o submitOptions) (map[string]any, error) {
 	}
 	chosen, err := t.Settings()
 	if err != nil {
-		return nil, err
+		return jobFile{}, err
 	}
 	if _, set := spec["project"]; chosen.Project != "" && (!set || t.Flags.Project != "") {
 		spec["project"] = chosen.Project
 	}
-	changes, err := assignments("hparam", o.hparams)
+	sets := slices.Clone(o.sets)
+	for _, text := range o.hparams {
+		if _, _, ok := strings.Cut(text, "="); !ok || strings.HasPrefix(text, "=") {
+			return jobFile{}, session.Usage("--hparam %q must be key=value", text)
+		}
+		sets = append(sets, "hparams."+text)
+	}
+	changes, err := assignments("set", sets)
 	if err != nil {
-		return nil, err
+		return jobFile{}, err
 	}
-	hparams, _ := spec["hparams"].(map[string]any)
-	if hparams == nil {
-		hparams = map[string]any{}
+	for _, path := range sortedKeys(changes) {
+		if err := jobfile.Set(spec, path, changes[path]); err != nil {
+			return jobFile{}, session.Usage("--set %s: %s", path, err)
+		}
 	}
-	maps.Copy(hparams, changes)
-	if delete(spec, "hparams"); len(hparams) > 0 {
-		spec["hparams"] = hparams
-	}
-	return spec, nil
+	return jobFile{name: o.file, raw: raw, spec: spec}, nil
 }
 
 // readDocument reads an object from a file in YAML or JSON; - is standard input.
-func (t *tool) readDocument(file string) (map[string]any, error) {
-	raw, err := t.readFile(file, maxBody)
+func (t *tool) readDocument(file string) (raw []byte, document map[string]any, err error) {
+	raw, err = t.readFile(file, maxBody)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var document map[string]any
 	if err := yaml.Unmarshal(raw, &document); err != nil {
-		return nil, session.Usage("%s is neither YAML nor JSON: %s", file, err)
+		return nil, nil, session.Usage("%s is neither YAML nor JSON: %s", file, err)
 	}
 	if document == nil {
-		return nil, session.Usage("%s is empty", file)
+		return nil, nil, session.Usage("%s is empty", file)
 	}
-	return document, nil
-}
-
-// lockRecipe adds to a spec the newest version and the lock of its recipe, which can also be the recipe's name alone.
-func (t *tool) lockRecipe(cmd *cobra.Command, c *client.Client, spec map[string]any) error {
-	recipe, ok := spec["recipe"].(map[string]any)
-	if name, isText := spec["recipe"].(string); isText {
-		recipe, ok = map[string]any{"name": name}, true
-	}
-	name, named := recipe["name"].(string)
-	if !ok || !named {
-		return session.Usage("the job has no recipe; add recipe: NAME, of those in signalbox recipes ls")
-	}
-	path, err := recipePath(name)
-	if err != nil {
-		return err
-	}
-	if _, set := recipe["version"]; !set {
-		var newest struct {
-			Version string `json:"version"`
-		}
-		if err := c.Get(cmd.Context(), path, nil, &newest); err != nil {
-			return err
-		}
-		recipe["version"] = newest.Version
-	}
-	if _, set := recipe["lock"]; !set {
-		var lock json.RawMessage
-		if err := c.Get(cmd.Context(), path+"/versions/"+url.PathEscape(fmt.Sprint(recipe["version"]))+"/lock", nil, &lock); err != nil {
-			return err
-		}
-		recipe["lock"] = lock
-	}
-	spec["recipe"] = recipe
-	return nil
-}
-
-// preflight runs the checks of a submission and prints their results.
-func (t *tool) preflight(cmd *cobra.Command, c *client.Client, body map[string]any) error {
-	var raw json.RawMessage
-	if err := c.Post(cmd.Context(), "/api/submit/preflight", body, &raw); err != nil {
-		return err
-	}
-	var report struct {
-		OK    bool              `json:"ok"`
-		Gates []json.RawMessage `json:"gates"`
-	}
-	if err := json.Unmarshal(raw, &report); err != nil {
-		return fmt.Errorf("decode the result of the checks: %w", err)
-	}
-	p, err := t.Printer()
-	if err != nil {
-		return err
-	}
-	if !p.ForPeople() {
-		err = p.Object(nil, raw)
-	} else {
-		p.Width = 0
-		err = p.Rows([]output.Column{{Name: "gate"}, {Name: "status"}, {Name: "detail", As: withoutGate}}, report.Gates)
-	}
-	if err == nil && !report.OK {
-		return session.Usage("the job would be refused")
-	}
-	return err
-}
-
-// withoutGate formats the detail of a gate without its name, which has a column of its own.
-func withoutGate(value any, now time.Time) string {
-	text := output.Text(value, now)
-	if name, rest, ok := strings.Cut(text, ": "); ok && !strings.Contains(name, " ") {
-		return rest
-	}
-	return text
+	return raw, document, nil
 }
 
 // followJob prints the log of a job until it has ended, and waits for its last state.

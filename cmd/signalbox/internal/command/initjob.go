@@ -1,0 +1,243 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+type initOptions struct {
+	recipe string
+	force  bool
+}
+
+// defaultJobFile is the file that init writes.
+const defaultJobFile = "job.yaml"
+
+// initJob returns the command that writes a job file.
+func (t *tool) initJob() *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use: "init [FILE]", GroupID: groupWork, Short: "Write a job file for a recipe, to submit as it is or to change", Args: arguments(0, 1),
+		Long: `Write a job file for a recipe: the newest dataset that you can read for each input that the recipe requires, and all parameters with their
+defaults, as comments. FILE is job.yaml unless another name is given; - is standard output. A file that exists is not replaced without --force.`,
+		Example: "signalbox init --recipe demo/chat-tiny\nsignalbox init --recipe custom/custom train.yaml\nsignalbox submit job.yaml --follow",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.recipe == "" {
+				return session.Usage("--recipe must name a recipe, of those in signalbox recipes ls")
+			}
+			file := defaultJobFile
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return t.runInit(cmd, o, file)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.recipe, "recipe", "", "recipe of the job, such as demo/chat-tiny")
+	f.BoolVar(&o.force, "force", false, "replace a file that exists")
+	must(cmd.RegisterFlagCompletionFunc("recipe", t.complete(recipeKind())))
+	return cmd
+}
+
+func (t *tool) runInit(cmd *cobra.Command, o initOptions, file string) error {
+	c, err := t.Client()
+	if err != nil {
+		return err
+	}
+	raw, err := t.recipe(cmd, o.recipe)
+	if err != nil {
+		return err
+	}
+	var r recipeParts
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return fmt.Errorf("decode the recipe: %w", err)
+	}
+	chosen, err := t.Settings()
+	if err != nil {
+		return err
+	}
+	found, err := t.findInputs(cmd.Context(), c, r.Inputs, chosen.Project)
+	if err != nil {
+		return err
+	}
+	text, err := jobTemplate(r, file, found)
+	if err != nil {
+		return err
+	}
+	if file == "-" {
+		_, err := io.WriteString(t.Out, text)
+		return err
+	}
+	if err := writeNew(file, text, o.force); err != nil {
+		return err
+	}
+	for _, in := range r.Inputs {
+		switch ref := found[in.Name]; {
+		case ref != "":
+			t.Say("%s: the input %s is %s, the newest dataset in the format %s", file, in.Name, ref, in.Format)
+		case in.Required:
+			t.Say("%s: there is no %s for the input %s yet; add one and write its reference into the file", file, in.Kind, in.Name)
+		}
+	}
+	t.Say("wrote %s; submit it: signalbox submit %s --follow", file, file)
+	return nil
+}
+
+// writeNew writes a file that does not exist, or any file if force is set.
+func writeNew(file, text string, force bool) error {
+	const readable = 0o644
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if !force {
+		flags |= os.O_EXCL
+	}
+	f, err := os.OpenFile(file, flags, readable)
+	if errors.Is(err, os.ErrExist) {
+		return session.Usage("%s exists; name another file, or replace it with --force", file)
+	}
+	if err != nil {
+		return session.Usage("%s", err)
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// findInputs returns a reference for each required dataset of a recipe: the newest one in its format. Inputs for which there is
+// none are missing in the result.
+func (t *tool) findInputs(ctx context.Context, c *client.Client, inputs []recipeInput, project string) (map[string]string, error) {
+	found := map[string]string{}
+	var datasets []struct {
+		Name    string `json:"name"`
+		Project string `json:"project"`
+		Format  string `json:"format"`
+		Latest  string `json:"latest_version"`
+	}
+	for _, in := range inputs {
+		if !in.Required || in.Kind != "dataset" {
+			continue
+		}
+		if datasets == nil {
+			query := url.Values{"limit": {"200"}}
+			if project != "" {
+				query.Set("project", project)
+			}
+			if err := c.Get(ctx, datasetKind().path, query, &datasets); err != nil {
+				return nil, err
+			}
+		}
+		for _, d := range datasets {
+			if d.Latest != "" && (in.Format == "" || d.Format == in.Format) {
+				found[in.Name] = fmt.Sprintf("ds/%s/%s@%s", d.Project, d.Name, d.Latest)
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// jobTemplate returns a job file in YAML for a recipe. The file is the name under which it is submitted. The references in found
+// fill the inputs.
+func jobTemplate(r recipeParts, file string, found map[string]string) (string, error) {
+	_, short, _ := strings.Cut(r.Name, "/")
+	more := ""
+	if r.Name == customRecipe {
+		more = " --folder ."
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `# A job of %[1]s.
+#   submit it:               signalbox submit %[2]s%[3]s --follow
+#   check it only:           signalbox preflight %[2]s
+#   all members of the spec: signalbox explain jobspec
+name: %[4]s-1
+recipe: %[1]s   # the newest version; signalbox recipes lock %[2]s writes down which one
+`, r.Name, file, more, short)
+	if r.Name == customRecipe {
+		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")
+	}
+	writeInputs(&b, r.Inputs, found)
+	if err := writeParameters(&b, r); err != nil {
+		return "", err
+	}
+	b.WriteString(`resources:
+  pools:
+    - pool: default   # of those in signalbox cluster pools
+      # nodes: 1
+      # gpus_per_node: 1
+# env: {NAME: value}
+# limits: {running_s: 86400}
+# priority: 50
+`)
+	return b.String(), nil
+}
+
+// writeInputs writes the bindings of a job file. Optional inputs are comments.
+func writeInputs(b *strings.Builder, inputs []recipeInput, found map[string]string) {
+	var datasets, models []string
+	active := false
+	for _, in := range inputs {
+		mark, ref := "# ", "PROJECT/NAME@VERSION"
+		if in.Required {
+			mark, active = "", true
+		}
+		if in.Kind == "model" {
+			models = append(models, fmt.Sprintf("  %smodel: mdl/%s   # %s\n", mark, ref, in.Description))
+			continue
+		}
+		ref = "ds/" + ref
+		if found[in.Name] != "" {
+			ref = found[in.Name]
+		}
+		datasets = append(datasets, fmt.Sprintf("    %s%s: %s   # %s\n", mark, in.Name, ref, in.Description))
+	}
+	if len(datasets)+len(models) == 0 {
+		return
+	}
+	lines := slices.Concat([]string{"bindings:\n"}, models)
+	if len(datasets) > 0 {
+		lines = slices.Concat([]string{"bindings:\n", "  datasets:\n"}, datasets, models)
+	}
+	for _, line := range lines {
+		if !active && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			line = "# " + line
+		}
+		b.WriteString(line)
+	}
+}
+
+// writeParameters writes the hyperparameters of a job file with their defaults. Those that have a default are comments.
+func writeParameters(b *strings.Builder, r recipeParts) error {
+	parameters := r.ParamsSchema.Properties
+	if len(parameters) == 0 {
+		return nil
+	}
+	b.WriteString("hparams:\n")
+	for _, name := range sortedKeys(parameters) {
+		p := parameters[name]
+		mark := "# "
+		if slices.Contains(r.ParamsSchema.Required, name) {
+			mark = ""
+		}
+		note := p.Description
+		if allowed := p.allowed(); allowed != "" {
+			note += " (" + allowed + ")"
+		}
+		key, err := yaml.Marshal(name)
+		if err != nil {
+			return fmt.Errorf("print a parameter: %w", err)
+		}
+		fmt.Fprintf(b, "  %s%s: %s   # %s\n", mark, strings.TrimSpace(string(key)), p.Default, note)
+	}
+	return nil
+}

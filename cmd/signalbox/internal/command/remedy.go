@@ -1,0 +1,168 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/jobfile"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+// RefusedJobError is the refusal of a job, with the line of its file and what mends it.
+type RefusedJobError struct {
+	// Problem has a line for each problem.
+	Problem, Remedy string
+
+	err error
+}
+
+// Error implements error.
+func (e *RefusedJobError) Error() string { return e.Problem }
+
+// Unwrap returns the response of the server.
+func (e *RefusedJobError) Unwrap() error { return e.err }
+
+// explainRefusal returns the error of a submission with the lines of the file and with what mends it.
+func (t *tool) explainRefusal(ctx context.Context, c *client.Client, file jobFile, err error) error {
+	refused, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	if refused.Status == http.StatusUnprocessableEntity {
+		if fields := jobfile.Explain(file.name, file.raw, refused.Body); len(fields) > 0 {
+			return &RefusedJobError{Problem: strings.Join(fields, "\n"), Remedy: "the members and their values: signalbox explain jobspec", err: err}
+		}
+	}
+	if refused.Code == "" || !strings.HasPrefix(refused.Detail, refused.Code+": ") {
+		return err // not the refusal of a gate
+	}
+	return &RefusedJobError{
+		Problem: file.place(refused.Code, refused.Detail) + refused.Detail,
+		Remedy:  t.remedy(ctx, c, file, refused.Code, refused.Detail), err: err,
+	}
+}
+
+// place returns the file and the line of what a gate refuses, such as "job.yaml:7: ", or "" if the file has no such line.
+func (f jobFile) place(gate, detail string) string {
+	member := map[string]string{
+		"dialect": "api", "environment": "env", "package": "source", "sensitive_file": "source", "entrypoint_override": "source",
+		"recipe_handshake": "recipe", "hparams": "hparams", "project": "project", "bindings": "bindings", "image_registry": "image",
+		"quota": "resources", "hardware": "resources", "isolation": "resources", "containers": "image",
+	}[gate]
+	if member == "" {
+		return ""
+	}
+	path := []any{"body", "spec", member}
+	if gate == "dialect" {
+		path = []any{"body", member}
+	}
+	if name := namedIn(f.spec[member], detail); name != "" {
+		path = append(path, name)
+	}
+	at, err := jobfile.Find(f.raw, path)
+	if err != nil || at.Missing {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", f.name, at.Line)
+}
+
+// namedIn returns the member of an object that a text names, or "".
+func namedIn(object any, text string) string {
+	members, _ := object.(map[string]any)
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(` ,;:"'`, r) })
+	for _, word := range words {
+		if _, ok := members[word]; ok {
+			return word
+		}
+	}
+	return ""
+}
+
+// remedy returns what mends the refusal of a gate, or "" if its text contains it already.
+func (t *tool) remedy(ctx context.Context, c *client.Client, file jobFile, gate, detail string) string {
+	switch gate {
+	case "recipe_handshake":
+		return fmt.Sprintf("write the current lock into the file: signalbox recipes lock %s --update", file.name)
+	case "hparams":
+		return fmt.Sprintf("the parameters and their values: signalbox recipes get %s", recipeName(file.spec))
+	case "bindings":
+		return "what you can read: signalbox datasets ls, signalbox models ls"
+	case "project":
+		return "the projects in which you can submit: signalbox projects ls"
+	case "hardware", "isolation":
+		return "the pools and their nodes: signalbox cluster pools, signalbox cluster nodes"
+	case "sensitive_file":
+		return "delete the file or keep it out of the package: list it in .signalboxignore"
+	case "quota":
+		return t.quotaRemedy(ctx, c, file, detail)
+	}
+	return ""
+}
+
+func recipeName(spec map[string]any) any {
+	recipe, _ := spec["recipe"].(map[string]any)
+	return recipe["name"]
+}
+
+// quotaRemedy returns whose limit a request for GPUs exceeds, and the command with which an admin raises it.
+func (t *tool) quotaRemedy(ctx context.Context, c *client.Client, file jobFile, detail string) string {
+	var requested, available int
+	if _, err := fmt.Sscanf(detail, "quota: requested %d GPUs, %d available", &requested, &available); err != nil {
+		return ""
+	}
+	var own struct {
+		Subject string `json:"subject"`
+		Limit   int    `json:"gpu_limit"`
+	}
+	if c.Get(ctx, "/api/quota", nil, &own) != nil {
+		return "" // the refusal itself is what the user must see
+	}
+	if own.Limit == available {
+		return fmt.Sprintf("your limit is %d; an admin can raise it: signalbox admin quotas set %s --gpus %d", available, own.Subject, requested)
+	}
+	return fmt.Sprintf("the limit of the project's team is %d; an admin can raise it: signalbox admin quotas set %s --of teams --gpus %d",
+		available, t.teamOf(ctx, c, file), requested)
+}
+
+// teamOf returns the key of the team of a job's project, or TEAM if the caller cannot see it.
+func (t *tool) teamOf(ctx context.Context, c *client.Client, file jobFile) string {
+	const unknown = "TEAM"
+	key, _ := file.spec["project"].(string)
+	id, err := t.id(ctx, c, projectKind(), cmp.Or(key, "default"))
+	if err != nil {
+		return unknown
+	}
+	var project struct {
+		Team string `json:"team_id"`
+	}
+	var team struct {
+		Key string `json:"key"`
+	}
+	if c.Get(ctx, projectKind().at(id), nil, &project) != nil || project.Team == "" || c.Get(ctx, teamKind().at(project.Team), nil, &team) != nil {
+		return unknown
+	}
+	return cmp.Or(team.Key, unknown)
+}
+
+// explainGates prints, for each gate that would refuse the job, the line of the file and what mends it.
+func (t *tool) explainGates(ctx context.Context, c *client.Client, file jobFile, gates []json.RawMessage) {
+	for _, raw := range gates {
+		var v struct {
+			Gate   string `json:"gate"`
+			Status string `json:"status"`
+			Detail string `json:"detail"`
+		}
+		if json.Unmarshal(raw, &v) != nil || v.Status != "fail" {
+			continue
+		}
+		t.Say("%s%s", file.place(v.Gate, v.Detail), v.Detail)
+		if remedy := t.remedy(ctx, c, file, v.Gate, v.Detail); remedy != "" {
+			t.Say("  %s", remedy)
+		}
+	}
+}
