@@ -92,7 +92,7 @@ func (t *tool) runInit(cmd *cobra.Command, o initOptions, file string) error {
 			t.Say("%s: there is no %s for the input %s yet; add one and write its reference into the file", file, in.Kind, in.Name)
 		}
 	}
-	t.Say("wrote %s; submit it: signalbox submit %s --follow", file, file)
+	t.Say("wrote %s; submit it: signalbox submit %s --follow", file, withFolder(r, file))
 	return nil
 }
 
@@ -151,18 +151,14 @@ func (t *tool) findInputs(ctx context.Context, c *client.Client, inputs []recipe
 // fill the inputs.
 func jobTemplate(r recipeParts, file string, found map[string]string) (string, error) {
 	_, short, _ := strings.Cut(r.Name, "/")
-	more := ""
-	if r.Name == customRecipe {
-		more = " --folder ."
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A job of %[1]s.
-#   submit it:               signalbox submit %[2]s%[3]s --follow
+#   submit it:               signalbox submit %[3]s --follow
 #   check it only:           signalbox preflight %[2]s
 #   all members of the spec: signalbox explain jobspec
 name: %[4]s-1
 recipe: %[1]s   # the newest version; signalbox recipes lock %[2]s writes down which one
-`, r.Name, file, more, short)
+`, r.Name, file, withFolder(r, file), short)
 	if r.Name == customRecipe {
 		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")
 	}
@@ -180,6 +176,15 @@ recipe: %[1]s   # the newest version; signalbox recipes lock %[2]s writes down w
 # priority: 50
 `)
 	return b.String(), nil
+}
+
+// withFolder returns the arguments with which a job file of a recipe is submitted. The user's own command runs in the folder of
+// the user.
+func withFolder(r recipeParts, file string) string {
+	if r.Name == customRecipe {
+		return file + " --folder ."
+	}
+	return file
 }
 
 // writeInputs writes the bindings of a job file. Optional inputs are comments.
