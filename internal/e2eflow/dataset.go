@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
 // Dataset is a dataset version that PushDataset has created.
@@ -56,6 +60,37 @@ func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byt
 		return Dataset{}, fmt.Errorf("the version is %s, not ready", committed.State)
 	}
 	return Dataset{ID: id, Ref: committed.Ref}, nil
+}
+
+// EnsureDataset returns the version of the dataset l.Name, and pushes it if it is missing.
+func (l *Loop) EnsureDataset(ctx context.Context, version, file string, data []byte) (Dataset, error) {
+	var list []struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	if err := l.get(ctx, "/api/datasets?name="+url.QueryEscape(l.Name), &list); err != nil {
+		return Dataset{}, fmt.Errorf("find the dataset %s: %w", l.Name, err)
+	}
+	for _, d := range list {
+		if d.Name != l.Name {
+			continue
+		}
+		var found struct {
+			State string `json:"state"`
+			Ref   string `json:"ref"`
+		}
+		err := l.get(ctx, "/api/datasets/"+d.ID+"/versions/"+version, &found)
+		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusNotFound {
+			break
+		}
+		if err != nil {
+			return Dataset{}, fmt.Errorf("find the version %s of %s: %w", version, l.Name, err)
+		}
+		if found.State == "ready" {
+			return Dataset{ID: d.ID, Ref: found.Ref}, nil
+		}
+	}
+	return l.PushDataset(ctx, version, file, data)
 }
 
 // ensure returns the ID of the object named l.Name in the list at the given path. It creates a missing object.

@@ -16,7 +16,7 @@ import (
 )
 
 // elsewhere are the commands whose success another test shows, with that test.
-var elsewhere = map[string]string{"demo": "TestDemoOnce of test/e2e", "cluster top": "TestCLI/top"}
+var elsewhere = map[string]string{"demo": "TestDemoOnce of test/e2e", "dev": "TestDev", "cluster top": "TestCLI/top"}
 
 // node is a command as its help describes it.
 type node struct {

@@ -37,7 +37,7 @@ func startDemo(ctx context.Context, t *testing.T, address string) (console, pass
 	// The demo stops its server when it is interrupted.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
 	cmd.Env = append(os.Environ(), "PATH="+testenv.PathWithUV(t))
-	cmd.Dir = testenv.Root(t) // the demo starts bin/signalboxd relative to its working directory
+	cmd.Dir = testenv.Root(t) // the server finds Postgres in the cache of its working folder
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()

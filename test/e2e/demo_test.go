@@ -70,7 +70,7 @@ func runDemo(ctx context.Context, t *testing.T, dir string) demoRun {
 	// If the test ends early, interrupt the demo so that it also stops its server.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
 	cmd.Env = append(os.Environ(), "PATH="+testenv.PathWithUV(t))
-	cmd.Dir = testenv.Root(t) // the demo starts bin/signalboxd relative to its working directory
+	cmd.Dir = testenv.Root(t) // the server finds Postgres in the cache of its working folder
 	t.Cleanup(func() {
 		for _, pid := range testenv.LeftProcesses(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -86,7 +86,7 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 		return fmt.Errorf("%s does not accept the token: %w", chosen.Server, err)
 	}
 	login.User = who.Username
-	if err := t.storeLogin(dir, chosen, store, login); err != nil {
+	if err := t.storeLogin(dir, chosen, store, login, true); err != nil {
 		return err
 	}
 	t.Say("logged in to %s as %s%s", chosen.Server, who.Username, t.until(login))
@@ -118,9 +118,9 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-// storeLogin stores a login and makes its context the current one. An earlier login of the context in another store is
-// removed.
-func (t *tool) storeLogin(dir string, chosen settings.Chosen, store credential.Store, login credential.Credential) error {
+// storeLogin stores a login. Its context becomes the current one if current is set or none is. An earlier login of the context
+// in another store is removed.
+func (t *tool) storeLogin(dir string, chosen settings.Chosen, store credential.Store, login credential.Credential, current bool) error {
 	if err := store.Set(chosen.Name, login); err != nil {
 		return err
 	}
@@ -129,7 +129,9 @@ func (t *tool) storeLogin(dir string, chosen settings.Chosen, store credential.S
 		old := config.Contexts[chosen.Name]
 		before = old.Store
 		config.Contexts[chosen.Name] = settings.Context{Server: chosen.Server, Project: old.Project, Store: store.Kind()}
-		config.Current = chosen.Name
+		if current || config.Current == "" {
+			config.Current = chosen.Name
+		}
 		return nil
 	})
 	if err != nil || before == "" || before == store.Kind() {

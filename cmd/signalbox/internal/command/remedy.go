@@ -33,7 +33,7 @@ func (t *tool) explainRefusal(ctx context.Context, c *client.Client, file jobFil
 	if !ok {
 		return err
 	}
-	if refused.Status == http.StatusUnprocessableEntity {
+	if refused.Status == http.StatusUnprocessableEntity && file.raw != nil {
 		if fields := jobfile.Explain(file.name, file.raw, refused.Body); len(fields) > 0 {
 			return &RefusedJobError{Problem: strings.Join(fields, "\n"), Remedy: "the members and their values: signalbox explain jobspec", err: err}
 		}

@@ -112,7 +112,7 @@ func (t *tool) commands() []*cobra.Command {
 		t.datasets(), t.models(), t.deployments(), t.chat(), t.playground(), t.rubrics(), t.environments(), t.evaluations(),
 		t.projects(), t.teams(), t.shares(), t.quota(), t.profile(),
 		t.fleets(), t.cluster(), t.admin(), t.audit(),
-		t.login(), t.logout(), t.whoami(), t.contexts(), t.doctor(), t.api(), t.explain(), t.version(), t.demo(),
+		t.login(), t.logout(), t.whoami(), t.contexts(), t.doctor(), t.api(), t.explain(), t.version(), t.dev(), t.demo(),
 	}
 }
 

@@ -22,6 +22,7 @@ type submitOptions struct {
 	name        string
 	hparams     []string
 	sets        []string
+	demo        bool
 	dryRun      bool
 	follow      bool
 	idempotency string
@@ -40,7 +41,8 @@ A refusal names the line of the file and what mends it.`,
 		Example: strings.ReplaceAll(`signalbox init --recipe demo/chat-tiny
 NAME job.yaml --dry-run
 NAME job.yaml --hparam optim.lr=0.001 --follow
-NAME job.yaml --set resources.pools.0.nodes=2 --set env.HF_HOME=/tmp/hf`, "NAME", name),
+NAME job.yaml --set resources.pools.0.nodes=2 --set env.HF_HOME=/tmp/hf
+NAME --demo --follow`, "NAME", name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.nameFile(args); err != nil {
 				return err
@@ -52,6 +54,7 @@ NAME job.yaml --set resources.pools.0.nodes=2 --set env.HF_HOME=/tmp/hf`, "NAME"
 	addJobFile(cmd, &o)
 	f.BoolVar(&o.dryRun, "dry-run", false, "run all checks and create no job")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job has ended")
+	f.BoolVar(&o.demo, "demo", false, "train the tiny model of the demo instead of the job of a file; --follow draws its curve")
 	f.StringVar(&o.idempotency, "idempotency-key", "", "a repeat with the same key creates no second job")
 	return cmd
 }
@@ -81,7 +84,7 @@ func (o *submitOptions) nameFile(args []string) error {
 	if len(args) > 0 {
 		o.file = args[0]
 	}
-	if o.file == "" {
+	if o.file == "" && !o.demo {
 		return session.Usage("name a file with a job, or - for standard input; signalbox init --recipe RECIPE writes one to begin with")
 	}
 	return nil
@@ -92,7 +95,12 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	if err != nil {
 		return err
 	}
-	file, err := t.readJob(o)
+	var file jobFile
+	if o.demo {
+		file, err = t.demoJob(cmd.Context(), c, o)
+	} else {
+		file, err = t.readJob(o)
+	}
 	if err != nil {
 		return err
 	}
@@ -117,7 +125,14 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	if err := t.changed(jobKind(), raw); err != nil {
 		return err
 	}
-	return t.followJob(cmd, c, raw)
+	job, ok := jobKind().candidate(raw)
+	if !ok {
+		return errors.New("the server returned a job without an id")
+	}
+	if o.demo {
+		return t.followDemo(cmd, c, job.id, job.name)
+	}
+	return t.followJob(cmd, c, job.id)
 }
 
 // createPatience is how long a creation is tried again if its response is lost.
@@ -162,15 +177,20 @@ func (t *tool) readJob(o submitOptions) (jobFile, error) {
 	if inner, ok := document["spec"].(map[string]any); ok {
 		spec = inner
 	}
-	if o.name != "" {
-		spec["name"] = o.name
-	}
 	if _, named := spec["name"]; !named && o.file != "-" {
 		spec["name"] = strings.TrimSuffix(filepath.Base(o.file), filepath.Ext(o.file))
 	}
+	return jobFile{name: o.file, raw: raw, spec: spec}, t.changeSpec(o, spec)
+}
+
+// changeSpec sets what the flags change in a spec.
+func (t *tool) changeSpec(o submitOptions, spec map[string]any) error {
+	if o.name != "" {
+		spec["name"] = o.name
+	}
 	chosen, err := t.Settings()
 	if err != nil {
-		return jobFile{}, err
+		return err
 	}
 	if _, set := spec["project"]; chosen.Project != "" && (!set || t.Flags.Project != "") {
 		spec["project"] = chosen.Project
@@ -178,20 +198,20 @@ func (t *tool) readJob(o submitOptions) (jobFile, error) {
 	sets := slices.Clone(o.sets)
 	for _, text := range o.hparams {
 		if _, _, ok := strings.Cut(text, "="); !ok || strings.HasPrefix(text, "=") {
-			return jobFile{}, session.Usage("--hparam %q must be key=value", text)
+			return session.Usage("--hparam %q must be key=value", text)
 		}
 		sets = append(sets, "hparams."+text)
 	}
 	changes, err := assignments("set", sets)
 	if err != nil {
-		return jobFile{}, err
+		return err
 	}
 	for _, path := range sortedKeys(changes) {
 		if err := jobfile.Set(spec, path, changes[path]); err != nil {
-			return jobFile{}, session.Usage("--set %s: %s", path, err)
+			return session.Usage("--set %s: %s", path, err)
 		}
 	}
-	return jobFile{name: o.file, raw: raw, spec: spec}, nil
+	return nil
 }
 
 // readDocument reads an object from a file in YAML or JSON; - is standard input.
@@ -210,20 +230,16 @@ func (t *tool) readDocument(file string) (raw []byte, document map[string]any, e
 }
 
 // followJob prints the log of a job until it has ended, and waits for its last state.
-func (t *tool) followJob(cmd *cobra.Command, c *client.Client, raw json.RawMessage) error {
-	job, ok := jobKind().candidate(raw)
-	if !ok {
-		return errors.New("the server returned a job without an id")
-	}
-	r, err := t.newLogReader(cmd.Context(), job.id, logOptions{tail: -1})
+func (t *tool) followJob(cmd *cobra.Command, c *client.Client, id string) error {
+	r, err := t.newLogReader(cmd.Context(), id, logOptions{tail: -1})
 	if err != nil {
 		return err
 	}
 	if err := r.follow(cmd.Context()); err != nil {
-		t.Say("the job continues; signalbox logs %s --follow follows it again", job.id)
+		t.Say("the job continues; signalbox logs %s --follow follows it again", id)
 		return err
 	}
-	last, reached, err := t.await(cmd, c, job.id, "")
+	last, reached, err := t.await(cmd, c, id, "")
 	if err != nil {
 		return err
 	}
@@ -231,7 +247,7 @@ func (t *tool) followJob(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 		return err
 	}
 	if !reached {
-		return ended(job.id, last, wanted(""))
+		return ended(id, last, wanted(""))
 	}
 	return nil
 }

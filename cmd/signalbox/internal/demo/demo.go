@@ -1,7 +1,7 @@
-// Package demo owns the command demo. It starts a server on this machine and uses it as a user would, with real parts
-// only: it trains a small model, deploys it and sends it a question that was not in its training data. It fails if the
-// model has not learned, if its response is wrong, or if the untrained weights give the right response in the same
-// engine.
+// Package demo owns the commands that start a server on this machine. Dev gives the server sample data and leaves it to a
+// developer. Run uses it as a user would, with real parts only: it trains a small model, deploys it and sends it a question
+// that was not in its training data. Run fails if the model has not learned, if its response is wrong, or if the untrained
+// weights give the right response in the same engine.
 package demo
 
 import (
@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Once {
 		return nil
 	}
-	d.next(server.Address, password, d.signInLink(ctx))
+	d.next(server.Address, password, signInLink(ctx, o, server.Address, "/jobs/"+d.loop.Job.ID))
 	return server.wait(ctx)
 }
 

@@ -197,7 +197,7 @@ func TestDemo_signInLink_noneCreated(t *testing.T) {
 	d := newSignedInDemo(newFakeServer(t))
 	d.loop.Job = e2eflow.Job{ID: "job_1"}
 	d.Server = "/bin/false"
-	require.Equal(t, d.loop.Client.Base()+"/jobs/job_1", d.signInLink(t.Context()), "the address works with a password, too")
+	require.Equal(t, d.loop.Client.Base()+"/jobs/job_1", signInLink(t.Context(), d.Options, d.loop.Client.Base(), "/jobs/job_1"), "the address works with a password, too")
 }
 
 // lines is a writer that closes the channel found once it has received the text in the field until. Read buf only after

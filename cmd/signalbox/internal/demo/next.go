@@ -11,17 +11,16 @@ import (
 // linkTimeout is how long the server may take to create a sign-in link.
 const linkTimeout = 15 * time.Second
 
-// signInLink returns a link that signs in a browser on this machine and opens the job. If the server creates none, for
-// example because other machines can reach it, signInLink returns the address of the job.
-func (d *demo) signInLink(ctx context.Context) string {
-	page := "/jobs/" + d.loop.Job.ID
+// signInLink returns a link that signs in a browser on this machine and opens a page. If the server creates none, for example
+// because other machines can reach it, signInLink returns the address of the page.
+func signInLink(ctx context.Context, o Options, address, page string) string {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, d.Server, "link", "--data", d.Data, "--next", page).Output()
+	out, err := exec.CommandContext(ctx, o.Server, "link", "--data", o.Data, "--next", page).Output()
 	if link := strings.TrimSpace(string(out)); err == nil && link != "" {
 		return link + "  (signed in by this link, once, within 10 minutes)"
 	}
-	return d.loop.Client.Base() + page
+	return address + page
 }
 
 // next prints the console's address, the login and commands to try.

@@ -2,8 +2,10 @@ package jobfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +15,7 @@ import (
 
 // SetRecipe returns a file in YAML whose recipe is replaced by the given one, and whose other lines are kept as they are. It
 // refuses a file in which that is not possible, such as one in JSON.
-func SetRecipe(raw []byte, recipe any) ([]byte, error) {
+func SetRecipe(raw []byte, recipe map[string]any) ([]byte, error) {
 	spec, err := specOf(raw)
 	if err != nil {
 		return nil, err
@@ -22,11 +24,9 @@ func SetRecipe(raw []byte, recipe any) ([]byte, error) {
 	if found == nil {
 		return nil, errors.New("the job has no recipe; add recipe: NAME")
 	}
-	var value bytes.Buffer
-	enc := yaml.NewEncoder(&value)
-	enc.SetIndent(2)
-	if err := enc.Encode(recipe); err != nil {
-		return nil, fmt.Errorf("print the recipe: %w", err)
+	value, err := inOrder(recipe)
+	if err != nil {
+		return nil, err
 	}
 	indent := strings.Repeat(" ", found.at.Column-1)
 	head := indent + "recipe:"
@@ -34,7 +34,7 @@ func SetRecipe(raw []byte, recipe any) ([]byte, error) {
 		head += "   " + comment
 	}
 	replaced := []string{head}
-	for line := range strings.Lines(value.String()) {
+	for line := range strings.Lines(value) {
 		replaced = append(replaced, indent+"  "+strings.TrimRight(line, "\n"))
 	}
 	lines := strings.Split(string(raw), "\n")
@@ -43,6 +43,23 @@ func SetRecipe(raw []byte, recipe any) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// inOrder prints a recipe in YAML: its name, its version, and the rest.
+func inOrder(recipe map[string]any) (string, error) {
+	var out bytes.Buffer
+	names := slices.SortedFunc(maps.Keys(recipe), func(a, b string) int {
+		first := []string{"version", "name"}
+		return cmp.Or(slices.Index(first, b)-slices.Index(first, a), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		enc := yaml.NewEncoder(&out)
+		enc.SetIndent(2)
+		if err := errors.Join(enc.Encode(map[string]any{name: recipe[name]}), enc.Close()); err != nil {
+			return "", fmt.Errorf("print the recipe: %w", err)
+		}
+	}
+	return out.String(), nil
 }
 
 // specOf returns the object with the members of the spec.

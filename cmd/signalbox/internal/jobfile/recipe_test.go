@@ -34,18 +34,18 @@ func TestSet(t *testing.T) {
 func TestSetRecipe(t *testing.T) {
 	t.Parallel()
 	recipe := map[string]any{"name": "a/b", "version": "2", "lock": map[string]any{"digest": "d"}}
-	const block = "recipe:\n  lock:\n    digest: d\n  name: a/b\n  version: \"2\"\n"
+	const block = "recipe:\n  name: a/b\n  version: \"2\"\n  lock:\n    digest: d\n"
 	for name, c := range map[string]struct{ file, want string }{
 		"name alone": {
 			"# mine\nname: x\n\nrecipe: a/b   # newest\n# more\nresources: {}\n",
-			"# mine\nname: x\n\nrecipe:   # newest\n  lock:\n    digest: d\n  name: a/b\n  version: \"2\"\n# more\nresources: {}\n",
+			"# mine\nname: x\n\nrecipe:   # newest\n  name: a/b\n  version: \"2\"\n  lock:\n    digest: d\n# more\nresources: {}\n",
 		},
 		"last":  {"name: x\nrecipe: a/b", "name: x\n" + block[:len(block)-1]},
 		"block": {"recipe:\n  name: a/b\n  lock:\n    digest: old\n    framework:\n      name: f\nname: x\n", block + "name: x\n"},
 		"flow":  {"recipe: {name: a/b, version: 1}\nname: x\n", block + "name: x\n"},
 		"whole request": {
 			"api: service/v1\nspec:\n  recipe: a/b\n  name: x\n",
-			"api: service/v1\nspec:\n  recipe:\n    lock:\n      digest: d\n    name: a/b\n    version: \"2\"\n  name: x\n",
+			"api: service/v1\nspec:\n  recipe:\n    name: a/b\n    version: \"2\"\n    lock:\n      digest: d\n  name: x\n",
 		},
 	} {
 		got, err := SetRecipe([]byte(c.file), recipe)

@@ -28,6 +28,6 @@ func Process(version string) *Env {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Width: width,
 		Getenv: os.Getenv, Dir: dir, Clock: clock.Real(), Jitter: mathrand.Float64, NewKey: rand.Text, Zone: time.Local,
-		ReadHidden: readHidden, OpenBrowser: openBrowser, Transport: http.DefaultTransport, Version: version,
+		ReadHidden: readHidden, OpenBrowser: openBrowser, Transport: http.DefaultTransport, Version: version, Program: os.Args[0],
 	}
 }

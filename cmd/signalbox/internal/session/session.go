@@ -49,6 +49,8 @@ type Env struct {
 	Transport http.RoundTripper
 	// Version is the name of this build.
 	Version string
+	// Program is how the user has called this program, such as bin/signalbox.
+	Program string
 }
 
 // Flags are the values of the flags that all commands have.
