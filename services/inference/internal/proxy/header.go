@@ -87,10 +87,10 @@ func passFromEngine(out, in, head http.Header, to redirect) {
 // partHeader returns the headers for a part of a response that has no body of its own: the head of a 1xx response, or a
 // trailer. It leaves out the headers that describe the body and its length, because only the final head decides them, and
 // Location, because only the final response redirects.
-func partHeader(in, head http.Header) http.Header {
+func partHeader(in, head http.Header, to redirect) http.Header {
 	out := http.Header{}
-	passFromEngine(out, in, head, redirect{})
-	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Range", "Content-Type"} {
+	passFromEngine(out, in, head, to)
+	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Location"} {
 		delete(out, name)
 	}
 	return out
@@ -117,11 +117,11 @@ func privateCaching(values []string) string {
 }
 
 // callerTrailer sets the trailers of the response with the given head to the caller.
-func callerTrailer(out, in, head http.Header) {
+func callerTrailer(out, in, head http.Header, to redirect) {
 	if len(in) == 0 {
 		return
 	}
-	for name, values := range partHeader(in, head) {
+	for name, values := range partHeader(in, head, to) {
 		out[http.TrailerPrefix+name] = values
 	}
 }

@@ -206,7 +206,7 @@ func TestCallerHeader_cachingIsPrivate(t *testing.T) {
 	callerHeader(out, http.Header{"Cache-Control": {"max-age=1", "public"}}, redirect{}, "req_1")
 	require.Equal(t, []string{"private, max-age=1"}, out["Cache-Control"])
 	trailer := http.Header{}
-	callerTrailer(trailer, http.Header{"Cache-Control": {"public"}}, http.Header{})
+	callerTrailer(trailer, http.Header{"Cache-Control": {"public"}}, http.Header{}, redirect{})
 	require.Empty(t, trailer)
 }
 

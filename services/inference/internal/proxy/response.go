@@ -37,7 +37,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	end.failed = found.Failed
 	e.rec.Outcome = end.outcome()
 	if err == nil {
-		callerTrailer(e.caller.w.Header(), resp.Trailer, resp.Header)
+		callerTrailer(e.caller.w.Header(), resp.Trailer, resp.Header, e.redirect())
 		e.record(ctx)
 		return
 	}
@@ -60,7 +60,7 @@ func (e *exchange) informational(status int, header http.Header) {
 	}
 	h := e.caller.w.Header()
 	kept := maps.Clone(h)
-	maps.Copy(h, partHeader(header, header))
+	maps.Copy(h, partHeader(header, header, e.redirect()))
 	e.caller.w.WriteHeader(status)
 	clear(h)
 	maps.Copy(h, kept)
