@@ -56,10 +56,12 @@ type Path struct {
 func Read(u *url.URL) (Path, Verdict) {
 	sent := Sent(u)
 	p, verdict := read(sent)
-	switch {
-	case verdict == Elsewhere && Under(u.Path):
-		return Path{}, Bad // /inference itself is escaped
-	case verdict != Elsewhere && len(u.Path) > maxPath:
+	if verdict == Elsewhere && sent != u.Path {
+		if _, decoded := read(u.Path); decoded != Elsewhere {
+			return Path{}, Bad // without its escapes, the path is one of a call
+		}
+	}
+	if verdict != Elsewhere && len(u.Path) > maxPath {
 		return Path{}, Bad
 	}
 	return p, verdict
