@@ -43,8 +43,6 @@ type Sessions interface {
 }
 
 const (
-	// Prefix is the path prefix of the calls of playground sessions.
-	Prefix = "/api/playground/sessions/"
 	// HeaderCaller contains the identity that auth signed for this request. The gateway sets it.
 	HeaderCaller = "X-Service-Caller"
 	// callerLife is the maximum time for which the identity in HeaderCaller is valid.
