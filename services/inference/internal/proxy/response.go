@@ -129,9 +129,8 @@ type lastError struct {
 func (e *exchange) cut(ctx context.Context, body *usage.Response) {
 	switch e.rec.Outcome {
 	case traffic.SessionOver:
-		if end, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok {
-			e.last(body, end.Text(), end.Code)
-		}
+		end := fault.From(context.Cause(ctx))
+		e.last(body, end.Text(), end.Code)
 	case traffic.Timeout:
 		e.last(body, "the engine did not send the rest of its response in time", "engine_timeout")
 	case traffic.Truncated:
