@@ -104,9 +104,8 @@ func counted(number string) (int32, *fault.Error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := h.requestID(r)
 	at, unplaced := place(r.URL)
-	if h.Proxy.Draining() {
-		w.Header().Set("Connection", "close")
-		fault.WriteOpenAI(w, fault.New(fault.Unavailable, "draining", "the server is stopping"), requestID)
+	if err := h.Proxy.Draining(); err != nil {
+		proxy.WriteError(w, err, requestID)
 		return
 	}
 	if unplaced != nil {

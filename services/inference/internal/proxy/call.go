@@ -23,7 +23,7 @@ import (
 
 const (
 	// readFirst is the size up to which a body of known length is read completely before the call is relayed, within the
-	// idle time. Such a body can be sent again on a new connection, and the model that it requests can be recorded.
+	// idle time. Such a body can be sent again on a new connection.
 	readFirst = 1 << 20
 	chunk     = 32 << 10
 	// statusClosed is the recorded status of a call whose client disconnected. nginx uses the same number. No response
@@ -37,7 +37,7 @@ type exchange struct {
 
 	a      *admitted
 	rec    *traffic.Call
-	reader *usage.Request // reads the request body for rec; nil if there is no body or it was read
+	reader *usage.Request // reads the request body for rec; nil without a body, and after noteRequest
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
@@ -66,7 +66,8 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 	e.linger()
 }
 
-// linger keeps a response to a body that was not read to its end from being lost. HTTP/2 loses none.
+// linger reads the rest of a streamed body: closing the connection with unread bytes could destroy the response. HTTP/2
+// does not need this.
 func (e *exchange) linger() {
 	if e.upload != nil && !e.upload.ended.Load() && !e.http2 {
 		e.upload.ended.Store(e.caller.drain(e.upload.in))
@@ -213,7 +214,7 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		w.Header().Set("X-Should-Retry", "false")
 		answer = answer.WithRetryAfter(-1)
 	}
-	e.write(w, answer, e.a.requestID)
+	WriteError(w, answer, e.a.requestID)
 	e.linger()
 }
 
