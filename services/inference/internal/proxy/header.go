@@ -9,13 +9,13 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// engineHeader returns the headers of the request to the engine: those of the caller that heldFromCaller passes and the
+// engineHeader returns the headers of the request to the engine: those of the caller that heldFromCaller lets pass and the
 // caller's Connection header does not list, without values that contain a credential of this product.
 func engineHeader(ctx context.Context, in http.Header, key, requestID string) http.Header {
 	out := make(http.Header, len(in)+2)
 	named := namedHop(in, heldFromCaller)
 	for name, values := range in {
-		if heldFromCaller(name) != passes || named[name] {
+		if heldFromCaller(name) || named[name] {
 			continue
 		}
 		if kept := withoutCredentials(values); len(kept) > 0 {
@@ -65,18 +65,18 @@ func callerHeader(out, in http.Header, to redirect, requestID string) {
 	out.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 }
 
-// passFromEngine copies the headers of an engine that heldFromEngine passes and the engine's Connection header, which is in
+// passFromEngine copies the headers of an engine that heldFromEngine lets pass and the engine's Connection header, which is in
 // head, does not list. It changes Location so that it leads to the engine, or leaves it out.
 func passFromEngine(out, in, head http.Header, to redirect) {
 	named := namedHop(head, heldFromEngine)
 	for name, values := range in {
 		switch {
-		case heldFromEngine(name) != passes || named[name]:
+		case heldFromEngine(name) || named[name]:
 		case name == "Location":
 			if location := to.location(values); location != "" {
 				out[name] = []string{location}
 			}
-		case name == "Link" && to.shown(values):
+		case name == "Link" && to.namesEngine(values):
 			// An address of the installation's network is not for callers.
 		default:
 			out[name] = values
