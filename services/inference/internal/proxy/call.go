@@ -107,7 +107,7 @@ func (e *exchange) prepare(r *http.Request) error {
 		return nil
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
-	e.reader = usage.NewRequest(r.Header)
+	e.reader = usage.NewRequest(r.Header, e.Log)
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
 		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
 		// response.
