@@ -124,7 +124,7 @@ func TestResponse_bombs(t *testing.T) {
 func TestResponse_largestBody(t *testing.T) {
 	t.Parallel()
 	random, mib := rand.NewChaCha8([32]byte{}), make([]byte, 1<<20)
-	_, _ = random.Read(mib[:32<<10]) // never fails
+	_, _ = random.Read(mib[:32<<10])      // never fails
 	member := packed("gzip", string(mib)) // gzip allows several of them in a row
 	r, seen := newResponse(encoded(jsonHeader(), "gzip")), 0
 	r.unpack.to = func(p []byte) { seen += len(p) }
