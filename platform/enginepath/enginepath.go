@@ -1,6 +1,6 @@
 // Package enginepath reads the paths of calls to engines: /inference/{deployment_id}/v1/... and
 // /api/playground/sessions/{playground_id}/targets/{target}/v1/.... The gateway, the proxy and the playground all read
-// these paths with it, so that none of them sees another path than the others.
+// these paths with it, so that they cannot disagree about a path.
 //
 // It promises that every parser, whether it decodes a path never, once or several times, reads the target of an accepted
 // path as one below /v1, with the same segments that this package has seen.
@@ -30,7 +30,7 @@ type Verdict int
 
 // The verdicts on a path.
 const (
-	// Elsewhere means that the path is not one of a call to an engine, and not below /inference either.
+	// Elsewhere means that the path belongs to another route.
 	Elsewhere Verdict = iota
 	// Unknown means that the path is /inference, or is below it but does not have the form of a call.
 	Unknown

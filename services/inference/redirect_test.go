@@ -96,9 +96,8 @@ func TestRedirectsStayBelowCallersPrefix(t *testing.T) {
 			location := strings.ReplaceAll(to, "ADDR", e.addr)
 			req := r.request(http.MethodGet, prefix+"/v1/files/x/list?to="+url.QueryEscape(location), w.good.text, "")
 			req.Header.Set("X-Service-Caller", caller)
-			resp, err := client.Do(req) //nolint:bodyclose // text closes it
-			require.NoError(t, err)
-			require.Equal(t, "moved", text(t, reply{resp}))
+			resp := send(t, &client, req)
+			require.Equal(t, "moved", text(t, resp))
 			require.Equal(t, http.StatusTemporaryRedirect, resp.StatusCode)
 			if want == "" {
 				require.NotContains(t, resp.Header, "Location", location)
