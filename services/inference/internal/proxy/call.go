@@ -107,7 +107,7 @@ func (e *exchange) prepare(r *http.Request) error {
 		return nil
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
-	e.reader = usage.NewRequest(r.Header, e.Log)
+	e.reader = usage.NewRequest(r.Header, e.defect)
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
 		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
 		// response.
@@ -288,6 +288,11 @@ func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Reques
 
 func (e *exchange) elapsed() float64 {
 	return float64(clock.Since(e.Clock, e.began)) / float64(time.Millisecond)
+}
+
+// defect logs that a decompressor has panicked.
+func (e *exchange) defect(err error) {
+	e.Log.ErrorContext(e.caller.ctx, "the rest of a body is not read for the record of its call", "error", err.Error(), "request_id", e.a.requestID)
 }
 
 func (e *exchange) record(ctx context.Context) {

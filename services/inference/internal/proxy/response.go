@@ -26,7 +26,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	e.caller.w.WriteHeader(resp.StatusCode)
 	e.rec.Status = int32(resp.StatusCode)
 	stream := isStream(resp.Header)
-	body := usage.NewResponse(stream, resp.Header, e.Log)
+	body := usage.NewResponse(stream, resp.Header, e.defect)
 	defer body.Close()
 	e.rec.Stream = e.rec.Stream || stream
 	err := e.pump(a, body)

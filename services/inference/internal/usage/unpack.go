@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -48,7 +47,7 @@ var (
 type unpacker struct {
 	encoding string
 	to       func([]byte)
-	log      *slog.Logger
+	defect   func(error)
 	out      io.Reader // the decompressor; nil before the first part
 	in       []byte    // the part that is not read yet
 	packed   int64
@@ -116,8 +115,7 @@ func (u *unpacker) decompress(buf []byte) (n int, more bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			n, more = 0, false
-			u.log.Error("a decompressor has failed; the rest of the body is not read for the record of the call",
-				"encoding", u.encoding, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			u.defect(fmt.Errorf("decompress a body with the encoding %q: panic: %v\n%s", u.encoding, v, debug.Stack()))
 		}
 	}()
 	var err error

@@ -4,10 +4,7 @@
 // malformed, cut or too compressed body only leaves values unset. Numbers of tokens are never estimated.
 package usage
 
-import (
-	"log/slog"
-	"net/http"
-)
+import "net/http"
 
 // Found is what a response contains. A text is empty, and a number nil, if the response does not contain it.
 type Found struct {
@@ -28,15 +25,15 @@ type Response struct {
 }
 
 // NewResponse returns a reader of the body of a response with the given headers. The parameter stream is true if it is
-// an event stream. Defects of decompressors are written to the log.
-func NewResponse(stream bool, h http.Header, log *slog.Logger) *Response {
+// an event stream. The function defect is called if a decompressor panics, at most once.
+func NewResponse(stream bool, h http.Header, defect func(error)) *Response {
 	r := &Response{stream: stream}
 	r.events.json.start(top)
 	if r.take = r.events.json.take; stream {
 		r.take = r.events.take
 	}
 	if encoding := encodingOf(h); encoding != "" {
-		r.unpack = &unpacker{encoding: encoding, to: r.take, log: log}
+		r.unpack = &unpacker{encoding: encoding, to: r.take, defect: defect}
 		r.take = r.unpack.take
 	}
 	return r
@@ -74,16 +71,16 @@ type Request struct {
 	take   func([]byte)
 }
 
-// NewRequest returns a reader of the body of a request with the given headers. Defects of decompressors are written to
-// the log.
-func NewRequest(h http.Header, log *slog.Logger) *Request {
+// NewRequest returns a reader of the body of a request with the given headers. The function defect is called if a
+// decompressor panics, at most once.
+func NewRequest(h http.Header, defect func(error)) *Request {
 	r := &Request{form: newForm(h.Get("Content-Type"))}
 	r.body.start(request)
 	if r.take = r.body.take; r.form != nil {
 		r.take = r.form.take
 	}
 	if encoding := encodingOf(h); encoding != "" {
-		r.unpack = &unpacker{encoding: encoding, to: r.take, log: log}
+		r.unpack = &unpacker{encoding: encoding, to: r.take, defect: defect}
 		r.take = r.unpack.take
 	}
 	return r

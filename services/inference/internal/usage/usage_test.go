@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -12,10 +11,10 @@ import (
 )
 
 func newResponse(h http.Header) *Response {
-	return NewResponse(strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"), h, slog.New(slog.DiscardHandler))
+	return NewResponse(strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"), h, func(err error) { panic(err) })
 }
 
-func newRequest(h http.Header) *Request { return NewRequest(h, slog.New(slog.DiscardHandler)) }
+func newRequest(h http.Header) *Request { return NewRequest(h, func(err error) { panic(err) }) }
 
 // read returns what a response contains. It reads the body in parts of the given size.
 func read(h http.Header, body string, size int) Found {
