@@ -15,6 +15,9 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 )
 
+// session is the path of a target of a playground session.
+const session = "/api/playground/sessions/pg_01arz3ndektsv4rrffq69g5fav/targets/1"
+
 // target sends a POST request with the given request target, unchanged. net/http's client would normalize it.
 func (r *harness) target(target string, headers ...string) (status int, handler, body string) {
 	r.t.Helper()
@@ -55,7 +58,6 @@ func TestInferencePathsPassUnchecked(t *testing.T) {
 func TestInvalidInferencePathsRefusedUniformly(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	const session = "/api/playground/sessions/pg_01arz3ndektsv4rrffq69g5fav/targets/1"
 	for target, want := range map[string]int{
 		"/inference": 404, "/inference/": 404, "/inference/d": 404, "/inference/d/": 404, "/inference/d/v2/models": 404,
 		"/inference/d/V1/models": 404, "/inference/d/metrics": 404, "/inference/d/v1x": 404,
@@ -87,7 +89,7 @@ func TestInvalidInferencePathsRefusedUniformly(t *testing.T) {
 	require.Empty(t, r.all())
 }
 
-// Every refusal of the gateway below /inference has the object that clients of engines read.
+// Every refusal of the gateway of a call to an engine has the object that clients of engines read.
 func TestInferenceRefusalsHaveErrorObject(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -103,6 +105,12 @@ func TestInferenceRefusalsHaveErrorObject(t *testing.T) {
 		"invalid escape":  {"GET /inference/d/v1/%zz HTTP/1.1\r\nHost: x", 400, "malformed_request"},
 		"no host":         {"GET /inference/d/v1/x HTTP/1.1", 400, "malformed_request"},
 		"headers too big": {"GET /inference/d/v1/x HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 100<<10), 400, "headers_too_large"},
+
+		"session, no login":        {"GET " + session + "/v1/x HTTP/1.1\r\nHost: x", 401, ""},
+		"session, trace":           {"TRACE " + session + "/v1/x HTTP/1.1\r\nHost: x", 400, "bad_method"},
+		"session, host":            {"GET " + session + "/v1/x HTTP/1.1\r\nHost: evil.example", 403, "host"},
+		"session, invalid escape":  {"GET " + session + "/v1/%zz HTTP/1.1\r\nHost: x", 400, "malformed_request"},
+		"session, headers too big": {"GET " + session + "/v1/x?y HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 100<<10), 400, "headers_too_large"},
 	} {
 		conn := r.dial()
 		_, err := io.WriteString(conn, c.head+"\r\nConnection: close\r\n\r\n")

@@ -63,7 +63,10 @@ func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.H
 	if secured == nil {
 		return nil, fmt.Errorf("the connection to %s has no TLS settings", service)
 	}
-	r := reverseproxy.New(reverseproxy.Upstream{Service: service, Address: addr, TLS: secured}, g.deps.Log, g.proxies.Client, g.fail)
+	r := reverseproxy.New(reverseproxy.Upstream{
+		Service: service, Address: addr, TLS: secured,
+		SendOnce: service == "inference", // ingest recognizes repeated reports
+	}, g.deps.Log, g.proxies.Client, g.fail)
 	g.idle = append(g.idle, r.Close)
 	return r, nil
 }

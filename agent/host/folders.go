@@ -80,8 +80,9 @@ func (w *work) why(exit shim.Exit) string {
 }
 
 // notInSight names the first path of the command line that does not exist inside the boundary and that the end of the
-// log names: programs and interpreters name a file that they cannot open. It returns "" if there is none. Other paths
-// may be of files that the command should have created.
+// log names: programs and interpreters name a file that they cannot open. It returns "" if
+// the log names none of the missing paths. A missing path alone proves nothing: the command may have been meant to create
+// it.
 func (w *work) notInSight(exit shim.Exit) string {
 	if len(exit.Missing) == 0 {
 		return ""

@@ -1,6 +1,6 @@
 // Package enginepath reads the paths of calls to engines: /inference/{deployment_id}/v1/... and
 // /api/playground/sessions/{playground_id}/targets/{target}/v1/.... The gateway, the proxy and the playground all read
-// these paths with it, so that none of them sees another path than the others.
+// these paths with it, so that they cannot disagree about a path.
 //
 // It promises that every parser, whether it decodes a path never, once or several times, reads the target of an accepted
 // path as one below /v1, with the same segments that this package has seen.
@@ -19,8 +19,8 @@ const (
 	deployments = "/inference"
 	sessions    = "/api/playground/sessions/"
 	version     = "v1"
-	// maxPath is the maximum length of a path after it was decoded once, in bytes.
-	maxPath = 4096
+	// MaxPath is the maximum length of a path after it was decoded once, in bytes.
+	MaxPath = 4096
 	// maxRounds is how often the part after /v1/ may be decoded until it no longer changes.
 	maxRounds = 4
 )
@@ -30,7 +30,7 @@ type Verdict int
 
 // The verdicts on a path.
 const (
-	// Elsewhere means that the path is not one of a call to an engine, and not below /inference either.
+	// Elsewhere means that the path belongs to another route.
 	Elsewhere Verdict = iota
 	// Unknown means that the path is /inference, or is below it but does not have the form of a call.
 	Unknown
@@ -56,10 +56,12 @@ type Path struct {
 func Read(u *url.URL) (Path, Verdict) {
 	sent := Sent(u)
 	p, verdict := read(sent)
-	switch {
-	case verdict == Elsewhere && Under(u.Path):
-		return Path{}, Bad // /inference itself is escaped
-	case verdict != Elsewhere && len(u.Path) > maxPath:
+	if verdict == Elsewhere && sent != u.Path {
+		if _, decoded := read(u.Path); decoded != Elsewhere {
+			return Path{}, Bad // without its escapes, the path is one of a call
+		}
+	}
+	if verdict != Elsewhere && len(u.Path) > MaxPath {
 		return Path{}, Bad
 	}
 	return p, verdict
@@ -70,6 +72,10 @@ func Under(path string) bool {
 	rest, ok := strings.CutPrefix(path, deployments)
 	return ok && (rest == "" || rest[0] == '/')
 }
+
+// ForEngine reports whether a decoded path is one of Under or UnderSession. Clients of engines expect the member `error`
+// in a response to such a path.
+func ForEngine(path string) bool { return Under(path) || UnderSession(path) }
 
 // UnderSession reports whether a decoded path is one of a target of a playground session.
 func UnderSession(path string) bool {
@@ -237,14 +243,14 @@ func (p Path) At(u *url.URL) *url.URL {
 
 // The codes of requests that no engine may receive.
 const (
-	CodeBadPath   = "bad_path"
-	CodeBadMethod = "bad_method"
+	codeBadPath   = "bad_path"
+	codeBadMethod = "bad_method"
 )
 
 // BadPath returns the error for a path with the verdict Bad.
 func BadPath() *fault.Error {
-	return fault.New(fault.Refused, CodeBadPath, "the path must be UTF-8 of at most %d bytes without dot segments, double slashes, semicolons, "+
-		"backslashes and control bytes, also after it is decoded, and without escapes before /v1/", maxPath)
+	return fault.New(fault.Refused, codeBadPath, "the path must be UTF-8 of at most %d bytes without dot segments, double slashes, semicolons, "+
+		"backslashes and control bytes, also after it is decoded, and without escapes before /v1/", MaxPath)
 }
 
 // NotFound returns the error for a path with the verdict Unknown.
@@ -253,7 +259,7 @@ func NotFound() *fault.Error { return fault.New(fault.Absent, "not_found", "Not 
 // BadMethod returns the error for a method that no engine may receive, or nil.
 func BadMethod(method string) *fault.Error {
 	if method == http.MethodConnect || method == http.MethodTrace {
-		return fault.New(fault.Refused, CodeBadMethod, "method %s is not allowed", method)
+		return fault.New(fault.Refused, codeBadMethod, "method %s is not allowed", method)
 	}
 	return nil
 }

@@ -79,6 +79,12 @@ func TestRead_prefix(t *testing.T) {
 		"/api/playground/sessions/s/targets/1": enginepath.Elsewhere, "/api/playground/sessions/s/targets/1/v2/x": enginepath.Elsewhere,
 		"/api/playground/sessions/s/targets//v1/x": enginepath.Elsewhere, "/api/playground/sessions//targets/1/v1/x": enginepath.Elsewhere,
 		"/api/playground/sessions/a/b/targets/1/v1/x": enginepath.Elsewhere, "/api/playground/sessions/%73/targets/1/v1/x": enginepath.Bad,
+		"/api/playground/session%73/s/targets/1/v1/x": enginepath.Bad, "/api/playground%2Fsessions/s/targets/1/v1/x": enginepath.Bad,
+		"/%61pi/playground/sessions/s/targets/1/v1/x": enginepath.Bad, "/api/playground/sessions/s/targets/1/%761/x": enginepath.Bad,
+		"/api/playground/sessions/s/target%73/1/v1/x": enginepath.Bad, "/api/playground/sessions/s%2Ftargets/1/v1/x": enginepath.Bad,
+		"/api/playground/sessions/s/targets/1/v1%2Fx": enginepath.Bad, "/api/playground/sessions/s/targets/1%2Fv1/x": enginepath.Bad,
+		"/api/playground/sessions/s/%75rns": enginepath.Elsewhere,
+		"/api/playground/session%73/s":      enginepath.Elsewhere, "/api/playground/sessions/s/targets/%31": enginepath.Elsewhere,
 		"/api/playground/sessions/../targets/1/v1/x": enginepath.Bad, "/api/playground/sessions/s/targets/%31/v1/x": enginepath.Bad,
 	} {
 		got, verdict := enginepath.Read(sent(t, path))

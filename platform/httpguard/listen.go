@@ -6,7 +6,7 @@
 //
 // It also replaces the error responses that the server itself writes, for headers that are too long or malformed, a missing
 // Host or an unknown transfer encoding. net/http writes them as plain text; the API contract requires a JSON body with
-// `detail` for every failure, and below /inference also the object `error`.
+// `detail` for every failure, and for calls to engines also the object `error`.
 //
 // It also lets a server stop without resetting the connections that wait to be accepted (see Listener.Settle).
 //

@@ -77,6 +77,7 @@ func TestJSONErrors_serverErrorsAreJSON(t *testing.T) {
 		"engine, bare LF":           {"GET /inference/d/v1/x HTTP/1.1\nHost: x\r\n\r\n", 400, "malformed_request"},
 		"engine, no host":           {"GET /inference/d/v1/x HTTP/1.1\r\n\r\n", 400, "malformed_request"},
 		"engine, transfer encoding": {"POST /inference/d/v1/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "transfer_encoding"},
+		"engine of playground":      {"GET /api/playground/sessions/pg_1/targets/1/v1/x HTTP/1.1\nHost: x\r\n\r\n", 400, "malformed_request"},
 		"engine, version":           {"GET /inference/d/v1/x HTTP/3.1\r\nHost: x\r\n\r\n", 505, "malformed_request"},
 		"two lengths":               {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "malformed_request"},
 	} {

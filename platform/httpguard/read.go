@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
 )
 
 // malformed replaces a rejected head. net/http responds to it with 400 and closes the connection.
@@ -127,10 +129,13 @@ func (r *checkedReader) scan(b []byte) (used int) {
 	return used
 }
 
-// forEngine reports whether a head, which may be incomplete, is that of a request below /inference.
+// forEngine reports whether a head, which may be incomplete, is that of a request to an engine.
 func forEngine(head []byte) bool {
 	_, target, _ := bytes.Cut(head[:min(len(head), headSize)], []byte(" "))
-	return bytes.HasPrefix(target, []byte("/inference/"))
+	if end := bytes.IndexAny(target, " ?\r\n"); end >= 0 {
+		target = target[:end]
+	}
+	return enginepath.ForEngine(string(target))
 }
 
 // head returns the length of the head at the beginning of b, or 0 if it is incomplete or rejected.

@@ -27,11 +27,8 @@ const (
 )
 
 func shapes() []shape {
-	own := []string{
-		KindIngest, KindDeployment, KindRefresh, KindFleetJoin, KindShare, KindDevice, KindCode, KindLease, KindLink,
-	}
-	all := make([]shape, 0, len(own))
-	for _, kind := range own {
+	var all []shape
+	for _, kind := range kinds() {
 		all = append(all, shape{begin: kind + "_", chars: base62, least: ownLeast})
 	}
 	return append(all, []shape{

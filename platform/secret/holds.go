@@ -21,7 +21,7 @@ func holdsEncoded(s string) bool {
 	for from := 0; len(s)-from >= least; {
 		n := count(s[from:], alphabet)
 		if n >= least {
-			word := strings.NewReplacer("-", "+", "_", "/").Replace(s[from : from+n])
+			word := strings.ReplaceAll(strings.ReplaceAll(s[from:from+n], "-", "+"), "_", "/")
 			// The end of a word without padding may be incomplete, so it is left out.
 			plain, err := base64.RawStdEncoding.DecodeString(word[:n-n%4])
 			if err == nil && (holdsToken(string(plain)) || holdsJWT(string(plain))) {
@@ -40,20 +40,11 @@ func holdsToken(s string) bool {
 			return false
 		}
 		at := from + i
-		if at >= kindLength && own(s[at-kindLength:at]) && count(s[at+1:], base62) >= ownLeast {
+		if at >= kindLength && slices.Contains(kinds(), s[at-kindLength:at]) && count(s[at+1:], base62) >= ownLeast {
 			return true
 		}
 		from = at + 1
 	}
-}
-
-// own reports whether a text is a kind of token.
-func own(kind string) bool {
-	switch kind {
-	case KindIngest, KindDeployment, KindRefresh, KindFleetJoin, KindShare, KindDevice, KindCode, KindLease, KindLink:
-		return true
-	}
-	return false
 }
 
 func holdsJWT(s string) bool {

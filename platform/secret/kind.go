@@ -15,6 +15,11 @@ const (
 	KindLink       = "lnk" // sign-in link for the machine of the server
 )
 
+// kinds returns all kinds of opaque tokens.
+func kinds() []string {
+	return []string{KindIngest, KindDeployment, KindRefresh, KindFleetJoin, KindShare, KindDevice, KindCode, KindLease, KindLink}
+}
+
 // The `typ` of the JSON web tokens that services sign.
 const (
 	TypAccess = "at+jwt"         // access tokens of users (RFC 9068)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/retention"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 )
 
 // Config holds the settings of the inference service.
@@ -13,7 +14,7 @@ type Config struct {
 	FirstByte       time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=10m" doc:"how long an engine may take to begin its response, unless the revision has its own limit; 1s to 1h"`
 	EngineIdle      time.Duration `env:"SERVICE_INFERENCE_ENGINE_IDLE_TIMEOUT, default=10m" doc:"how long an engine may pause within its response, unless the revision has its own limit; 1s to 1h"`
 	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a caller may pause while it sends the request or reads the response, and an engine while it takes the request; a body of up to 1 MiB must arrive within this time"`
-	EngineSilence   time.Duration `env:"SERVICE_INFERENCE_ENGINE_SILENCE, default=30s" doc:"how long an engine may send no byte to any of its open calls before it is probed with a request of the same length; docs/reference/operating.md describes when it is replaced"`
+	EngineSilence   time.Duration `env:"SERVICE_INFERENCE_ENGINE_SILENCE, default=30s" doc:"how long an engine may send no byte to any of its open calls before it is probed; a probe waits for as long; docs/reference/operating.md describes when it is replaced"`
 	MaxBodyMB       int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
 	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long a WebSocket stays open while neither side sends anything"`
 	SocketMessageMB int64         `env:"SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB, default=16" doc:"largest message of a WebSocket in MiB"`
@@ -24,16 +25,13 @@ type Config struct {
 	Spool          string  `env:"SERVICE_INFERENCE_SPOOL" doc:"folder that only this process uses; it holds the records of calls while the database is unavailable, and the list of replica ids"`
 }
 
-// maxWait is the longest wait for an engine, the same as that of `serving.timeouts` of a revision.
-const maxWait = time.Hour
-
 // Validate returns an error for the first setting that is out of range.
 func (c *Config) Validate() error {
 	if c.Connect <= 0 || c.Idle <= 0 || c.SocketIdle <= 0 {
 		return errors.New("SERVICE_INFERENCE_CONNECT_TIMEOUT, SERVICE_INFERENCE_IDLE_TIMEOUT and " +
 			"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT must be positive")
 	}
-	if min(c.FirstByte, c.EngineIdle) < time.Second || max(c.FirstByte, c.EngineIdle) > maxWait {
+	if min(c.FirstByte, c.EngineIdle) < time.Second || max(c.FirstByte, c.EngineIdle) > engineclient.MaxWait {
 		return errors.New("SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT and SERVICE_INFERENCE_ENGINE_IDLE_TIMEOUT must be from 1s to 1h")
 	}
 	if c.EngineSilence < time.Second || c.EngineSilence > time.Hour {

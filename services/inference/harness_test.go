@@ -175,8 +175,13 @@ func (r *harness) request(method, path, bearer, body string) *http.Request {
 
 func (r *harness) send(req *http.Request) reply {
 	r.t.Helper()
-	resp, err := r.server.Client().Do(req) //nolint:bodyclose // the test closes it
-	require.NoError(r.t, err)
+	return send(r.t, r.server.Client(), req)
+}
+
+func send(t *testing.T, client *http.Client, req *http.Request) reply {
+	t.Helper()
+	resp, err := client.Do(req) //nolint:bodyclose // the test closes it
+	require.NoError(t, err)
 	return reply{resp}
 }
 

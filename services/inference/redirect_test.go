@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"testing"
@@ -94,9 +96,8 @@ func TestRedirectsStayBelowCallersPrefix(t *testing.T) {
 			location := strings.ReplaceAll(to, "ADDR", e.addr)
 			req := r.request(http.MethodGet, prefix+"/v1/files/x/list?to="+url.QueryEscape(location), w.good.text, "")
 			req.Header.Set("X-Service-Caller", caller)
-			resp, err := client.Do(req) //nolint:bodyclose // text closes it
-			require.NoError(t, err)
-			require.Equal(t, "moved", text(t, reply{resp}))
+			resp := send(t, &client, req)
+			require.Equal(t, "moved", text(t, resp))
 			require.Equal(t, http.StatusTemporaryRedirect, resp.StatusCode)
 			if want == "" {
 				require.NotContains(t, resp.Header, "Location", location)
@@ -126,19 +127,33 @@ func TestSecondLocationWithheld(t *testing.T) {
 	require.NotContains(t, resp.Header, "Location")
 }
 
+// links returns a script that responds to each request with a 103, a 200 and a trailer, which all have the Link.
+func links(link string) script {
+	return func(e *engine, c net.Conn, in *bufio.Reader) {
+		line := "Link: " + strings.ReplaceAll(link, "ADDR", e.addr) + "\r\n"
+		if _, _, ok := e.read(in); ok {
+			_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\n"+line+"\r\nHTTP/1.1 200 OK\r\n"+line+"Transfer-Encoding: chunked\r\n\r\n0\r\n"+line+"\r\n")
+		}
+	}
+}
+
 func TestLinkWithAddressOfEngineWithheld(t *testing.T) {
 	t.Parallel()
-	for link, want := range map[string]string{"</v1/models?page=2>; rel=next": "</v1/models?page=2>; rel=next", "<http://%s/v1/models?page=2>; rel=next": ""} {
-		e := newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {
-			if _, _, ok := e.read(in); ok {
-				_, _ = io.WriteString(c, httpResponse("200 OK", "", "", "Link: "+strings.ReplaceAll(link, "%s", e.addr)))
-			}
-		})
+	for link, want := range map[string][]string{"</v1/models?page=2>; rel=next": {"</v1/models?page=2>; rel=next"}, "<http://ADDR/v1/models?page=2>; rel=next": nil} {
+		e := newEngine(t, links(link))
 		r, w := open(t), newDeploymentStates(t, e)
 		r.ready(w.deployments()...)
-		resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
+		var early http.Header
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			early = http.Header(h)
+			return nil
+		}})
+		resp := r.send(r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "").WithContext(ctx))
 		_ = text(t, resp)
-		require.Equal(t, want, resp.Header.Get("Link"))
+		require.NotNil(t, early)
+		for part, h := range map[string]http.Header{"103": early, "head": resp.Header, "trailer": resp.Trailer} {
+			require.Equal(t, want, h["Link"], part)
+		}
 	}
 }
 

@@ -32,11 +32,22 @@ type startReport struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// maxReports is the maximum size of all reports of a start, in bytes. A pipe holds as much without a reader.
-const maxReports = 32 << 10
+const (
+	// maxReports is the maximum size of all reports of a start, in bytes. A pipe holds as much without a reader.
+	maxReports = 64 << 10
+	// maxFailure is the maximum size of the failure in a report, in bytes. JSON needs up to six times as much.
+	maxFailure = 4 << 10
+)
 
-// send writes a report to the pipe to the shim. An error does not matter: the shim then finds no report.
-func (r startReport) send(to io.Writer) { _ = json.NewEncoder(to).Encode(r) }
+// send writes a report to the pipe to the shim. It cuts a long failure in the middle: the reason is at the end. An error
+// does not matter: the shim then finds no report.
+func (r startReport) send(to io.Writer) {
+	const half = maxFailure / 2
+	if n := len(r.Failure); n > maxFailure {
+		r.Failure = strings.ToValidUTF8(r.Failure[:half], "") + " … " + strings.ToValidUTF8(r.Failure[n-half:], "")
+	}
+	_ = json.NewEncoder(to).Encode(r)
+}
 
 // readReports reads all reports up to the end of the pipe.
 func readReports(from io.Reader) (r startReport, err error) {
@@ -65,13 +76,16 @@ const (
 func missing(args []string) []string {
 	var all []string
 	for _, arg := range args {
+		if len(all) == maxMissing {
+			break
+		}
 		if _, value, ok := strings.Cut(arg, "="); ok && !strings.HasPrefix(arg, "/") {
 			arg = value
 		}
 		if !filepath.IsAbs(arg) || len(arg) > maxMissingPath || strings.ContainsAny(arg, "\x00\n") {
 			continue
 		}
-		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && len(all) < maxMissing {
+		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
 			all = append(all, arg)
 		}
 	}

@@ -19,7 +19,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Allow", wrong.Allow())
 	}
 	id := obs.RequestID(r.Context())
-	if enginepath.Under(r.URL.Path) || insteadOfEngine(r.URL.Path, err) {
+	if enginepath.ForEngine(r.URL.Path) { // the error takes the place of an engine's response
 		fault.WriteOpenAI(w, err, id)
 		return
 	}
@@ -27,17 +27,6 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = worded(err)
 	}
 	fault.Write(w, err, id)
-}
-
-// insteadOfEngine reports whether a playground call gets the error instead of an engine's response because inference or
-// the engine is not available, or because no engine may receive such a request. Clients of engines expect an `error`
-// member in these cases, too.
-func insteadOfEngine(path string, err error) bool {
-	if !enginepath.UnderSession(path) {
-		return false
-	}
-	f := fault.From(err)
-	return f.Kind == fault.Unavailable || f.Kind == fault.Dependency || f.Code == enginepath.CodeBadPath || f.Code == enginepath.CodeBadMethod
 }
 
 // handlerOAuth names the handler of the OAuth forms, whose clients expect an `error` member.

@@ -21,8 +21,8 @@ type informer struct {
 }
 
 // watch returns a copy of the request whose 1xx responses go to the informer. If the request streams a body, watch
-// returns the request itself, because net/http's server may write its own 100 Continue while the body streams. So it
-// does for a client of HTTP/1.0, which would take a 1xx response for the final one.
+// returns the request itself, because net/http's server may write its own 100 Continue while the body streams. It also
+// returns the request itself for a client of HTTP/1.0, which would take a 1xx response for the final one.
 func (i *informer) watch(out *http.Request) *http.Request {
 	if out.Body != nil && out.GetBody == nil || !out.ProtoAtLeast(1, 1) {
 		return out

@@ -8,17 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// once keeps a call to a model from being executed twice. net/http sends a request again after a lost connection if a
-// header marks it as idempotent, and clients repeat a call after 503: the engine may have worked on it in both cases.
-type once struct {
+// sentOnce keeps a call to a model from being executed twice. net/http sends a request again after a lost connection
+// if a header marks it as idempotent, and clients repeat a call after 503: the engine may have worked on it in both cases.
+type sentOnce struct {
 	begun atomic.Bool // a part of the request was sent
 }
 
-// once reports whether the service's requests must be sent only once. Ingest recognizes repeated reports.
-func (u Upstream) once() bool { return u.Service == "inference" }
-
 // watch returns the request to send.
-func (o *once) watch(out *http.Request) *http.Request {
+func (o *sentOnce) watch(out *http.Request) *http.Request {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := out.Header[name]; ok {
 			// net/http looks for the canonical names. On the wire, the case of a name makes no difference.
@@ -29,12 +26,12 @@ func (o *once) watch(out *http.Request) *http.Request {
 	return out.WithContext(o.trace(out.Context()))
 }
 
-func (o *once) trace(ctx context.Context) context.Context {
+func (o *sentOnce) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { o.begun.Store(true) }})
 }
 
 // mark sets the header with which clients do not repeat a call, if a part of it was sent.
-func (o *once) mark(h http.Header) {
+func (o *sentOnce) mark(h http.Header) {
 	if o.begun.Load() {
 		h.Set("X-Should-Retry", "false")
 	}

@@ -8,7 +8,8 @@
 //   - A bearer token is forwarded without being read.
 //   - Hop-by-hop headers are not forwarded.
 //   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
-//   - A call to inference is sent once. If it fails after that, the response has X-Should-Retry: false.
+//   - With Upstream.SendOnce, a request with a body is sent once. If any request fails after it was sent, the response has
+//     X-Should-Retry: false.
 //   - If the service does not complete a response, the connection to the client is closed before the response's end.
 //   - If a response begins before the request body has ended, the client's connection is closed after the response.
 //   - An upgrade to another protocol than WebSocket is ignored.
@@ -35,8 +36,10 @@ import (
 )
 
 const (
-	dialTimeout  = 5 * time.Second
-	writeTimeout = 2 * time.Minute // as in inference
+	dialTimeout = 5 * time.Second
+	// writeTimeout is how long a client may pause while it reads the response. Inference has the same limit by default, in
+	// SERVICE_INFERENCE_IDLE_TIMEOUT.
+	writeTimeout = 2 * time.Minute
 	chunk        = 32 << 10
 )
 
@@ -46,6 +49,8 @@ type Upstream struct {
 	Service string
 	// Address is host:port of its HTTP listener.
 	Address string
+	// SendOnce is true if requests are calls to models, which must not be executed twice.
+	SendOnce bool
 	// TLS authenticates both sides; nil means plain HTTP, which only tests use.
 	TLS *tls.Config
 }
@@ -89,8 +94,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.fail(w, in, err)
 		return
 	}
-	sent := &once{}
-	if r.up.once() {
+	sent := &sentOnce{}
+	if r.up.SendOnce {
 		out = sent.watch(out)
 	}
 	informs := &informer{w: w}

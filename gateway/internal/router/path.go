@@ -9,8 +9,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-const maxPath = 4096
-
 // enginePath returns the path by which a call to an engine is routed, as it was sent, or the fault for the client. The
 // result engine is false for any other request.
 func enginePath(r *http.Request) (path string, engine bool, f *fault.Error) {
@@ -40,7 +38,7 @@ func CheckPath(r *http.Request) *fault.Error {
 	switch {
 	case r.Method == http.MethodConnect:
 		return fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{})
-	case r.URL.Host != "" || r.URL.Scheme != "" || len(path) > maxPath || !utf8.ValidString(path):
+	case r.URL.Host != "" || r.URL.Scheme != "" || len(path) > enginepath.MaxPath || !utf8.ValidString(path):
 		return malformed()
 	case !strings.HasPrefix(path, "/"):
 		return fault.New(fault.Absent, "", "Not Found")

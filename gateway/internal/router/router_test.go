@@ -103,6 +103,8 @@ func TestRouterFindRefusesPaths(t *testing.T) {
 		"escape in an id":         {"GET", "/inference/dep%5f1/v1/models", fault.Refused},
 		"escape in the prefix":    {"GET", "/%69nference/dep_1/v1/models", fault.Refused},
 		"playground":              {"GET", "/api/playground/sessions/pg_1/targets/1/v1/%252e%252e/x", fault.Refused},
+		"playground, escaped":     {"GET", "/api/playground/session%73/pg_1/targets/1/v1/models", fault.Refused},
+		"playground, escaped v1":  {"GET", "/api/playground/sessions/pg_1/targets/1/%761/models", fault.Refused},
 		"playground, prefix":      {"GET", "/api/playground/sessions/pg_1/targets/1/v2/x%2Fy", fault.Refused},
 		"absolute form, engine":   {"GET", "http://x/inference/dep_1/v1/models", fault.Refused},
 		"other version":           {"GET", "/inference/dep_1/v2/models", fault.Absent},

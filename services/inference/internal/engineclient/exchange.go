@@ -49,8 +49,9 @@ type exchange struct {
 	sent   chan error  // receives the result of send, once
 	keep   bool
 
-	// wrote is when the last part of the request was written to conn, zero if none was. stuck is true if the engine took
-	// no part of it in time. Both may be read after send has ended.
+	// wrote is when the last write to conn that took a byte began, zero if none did: the end of a write is read too late if
+	// the engine already works by then. stuck is true if a write exceeded Timeouts.Send. Both may be read after send has
+	// ended.
 	wrote time.Time
 	stuck bool
 
@@ -108,8 +109,7 @@ func (e *exchange) end() error {
 // leave ends an exchange that failed with err before the headers of a response, and returns the result of send. If the
 // engine has the whole request and may still work on it, leave hands the connection to Client.abandoned.
 func (e *exchange) leave(err error) error {
-	var timeout net.Error
-	if e.in.aside || !errors.Is(err, errNothing) || !errors.As(err, &timeout) || !timeout.Timeout() {
+	if e.in.aside || !errors.Is(err, errNothing) || !e.conn.late {
 		return e.end()
 	}
 	select {

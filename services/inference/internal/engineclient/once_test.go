@@ -28,7 +28,7 @@ func TestRequestSentAgain(t *testing.T) {
 		fresh bool          // the request is the first one on its connection
 		works time.Duration // how long the engine works on the request before it closes the connection
 		sends string        // what it sends before
-		body  int           // size of the body; -1 if there is none
+		body  int           // size of the body; -1 for a request without a body
 		want  int32         // how often the engine gets the request
 	}{
 		"lost at once":        {want: 2},

@@ -30,7 +30,7 @@ type Timeouts struct {
 	Connect time.Duration
 	// Send limits each pause in which the engine takes no part of the request.
 	Send time.Duration
-	// FirstByte and Idle are the Waits of requests that have none of their own.
+	// FirstByte and Idle apply to requests whose Waits are 0.
 	FirstByte, Idle time.Duration
 }
 

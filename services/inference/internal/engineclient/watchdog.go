@@ -18,8 +18,9 @@ const (
 	// giveUp is how long a suspicion is kept after it should have led to a replacement, as a multiple of the time that
 	// counts as silence. If calls still wait, the engine is suspected again.
 	giveUp = 20
-	// longestWait is the longest time that calls wait for the engines that this replica does not know.
-	longestWait = time.Hour
+	// MaxWait is the largest limit of Waits that a revision or the settings can have. The watchdog uses it for engines to
+	// which this replica sends no calls.
+	MaxWait = time.Hour
 )
 
 // Replacer replaces an engine. Its result is false if another engine has already taken the engine's place.
@@ -109,7 +110,7 @@ func (d *Watchdog) suspect(ctx context.Context, t Target, quiet time.Duration) e
 // is false if this replica sends no calls to the engine.
 func (d *Watchdog) pursue(ctx context.Context, s *Suspicion, t Target, served bool) error {
 	ago, heard := d.Client.silences.heardAgo(t.Engine, d.Clock.Now())
-	wait := longestWait
+	wait := MaxWait
 	if served {
 		wait = d.wait(t)
 	}

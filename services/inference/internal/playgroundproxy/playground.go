@@ -43,8 +43,6 @@ type Sessions interface {
 }
 
 const (
-	// Prefix is the path prefix of the calls of playground sessions.
-	Prefix = "/api/playground/sessions/"
 	// HeaderCaller contains the identity that auth signed for this request. The gateway sets it.
 	HeaderCaller = "X-Service-Caller"
 	// callerLife is the maximum time for which the identity in HeaderCaller is valid.
@@ -106,9 +104,8 @@ func counted(number string) (int32, *fault.Error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := h.requestID(r)
 	at, unplaced := place(r.URL)
-	if h.Proxy.Draining() {
-		w.Header().Set("Connection", "close")
-		fault.WriteOpenAI(w, fault.New(fault.Unavailable, "draining", "the server is stopping"), requestID)
+	if err := h.Proxy.Draining(); err != nil {
+		proxy.WriteError(w, err, requestID)
 		return
 	}
 	if unplaced != nil {

@@ -23,7 +23,7 @@ import (
 
 const (
 	// readFirst is the size up to which a body of known length is read completely before the call is relayed, within the
-	// idle time. Such a body can be sent again on a new connection, and the model that it requests can be recorded.
+	// idle time. Such a body can be sent again on a new connection.
 	readFirst = 1 << 20
 	chunk     = 32 << 10
 	// statusClosed is the recorded status of a call whose client disconnected. nginx uses the same number. No response
@@ -37,7 +37,7 @@ type exchange struct {
 
 	a      *admitted
 	rec    *traffic.Call
-	reader *usage.Request // reads the request body for rec; nil if there is no body or it was read
+	reader *usage.Request // reads the request body for rec; nil without a body, and after noteRequest
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
@@ -66,7 +66,8 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 	e.linger()
 }
 
-// linger keeps a response to a body that was not read to its end from being lost. HTTP/2 loses none.
+// linger reads the rest of a streamed body: closing the connection with unread bytes could destroy the response. HTTP/2
+// does not need this.
 func (e *exchange) linger() {
 	if e.upload != nil && !e.upload.ended.Load() && !e.http2 {
 		e.upload.ended.Store(e.caller.drain(e.upload.in))
@@ -106,7 +107,7 @@ func (e *exchange) prepare(r *http.Request) error {
 		return nil
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
-	e.reader = usage.NewRequest(r.Header)
+	e.reader = usage.NewRequest(r.Header, e.defect)
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
 		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
 		// response.
@@ -213,7 +214,7 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		w.Header().Set("X-Should-Retry", "false")
 		answer = answer.WithRetryAfter(-1)
 	}
-	e.write(w, answer, e.a.requestID)
+	WriteError(w, answer, e.a.requestID)
 	e.linger()
 }
 
@@ -287,6 +288,11 @@ func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Reques
 
 func (e *exchange) elapsed() float64 {
 	return float64(clock.Since(e.Clock, e.began)) / float64(time.Millisecond)
+}
+
+// defect logs that a decompressor has panicked.
+func (e *exchange) defect(err error) {
+	e.Log.ErrorContext(e.caller.ctx, "the rest of a body is not read for the record of its call", "error", err.Error(), "request_id", e.a.requestID)
 }
 
 func (e *exchange) record(ctx context.Context) {

@@ -9,13 +9,13 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// engineHeader returns the headers of the request to the engine: those of the caller that heldFromCaller passes and the
+// engineHeader returns the headers of the request to the engine: those of the caller that heldFromCaller lets pass and the
 // caller's Connection header does not list, without values that contain a credential of this product.
 func engineHeader(ctx context.Context, in http.Header, key, requestID string) http.Header {
 	out := make(http.Header, len(in)+2)
 	named := namedHop(in, heldFromCaller)
 	for name, values := range in {
-		if heldFromCaller(name) != passes || named[name] {
+		if heldFromCaller(name) || named[name] {
 			continue
 		}
 		if kept := withoutCredentials(values); len(kept) > 0 {
@@ -65,18 +65,18 @@ func callerHeader(out, in http.Header, to redirect, requestID string) {
 	out.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 }
 
-// passFromEngine copies the headers of an engine that heldFromEngine passes and the engine's Connection header, which is in
+// passFromEngine copies the headers of an engine that heldFromEngine lets pass and the engine's Connection header, which is in
 // head, does not list. It changes Location so that it leads to the engine, or leaves it out.
 func passFromEngine(out, in, head http.Header, to redirect) {
 	named := namedHop(head, heldFromEngine)
 	for name, values := range in {
 		switch {
-		case heldFromEngine(name) != passes || named[name]:
+		case heldFromEngine(name) || named[name]:
 		case name == "Location":
 			if location := to.location(values); location != "" {
 				out[name] = []string{location}
 			}
-		case name == "Link" && to.shown(values):
+		case name == "Link" && to.namesEngine(values):
 			// An address of the installation's network is not for callers.
 		default:
 			out[name] = values
@@ -87,10 +87,10 @@ func passFromEngine(out, in, head http.Header, to redirect) {
 // partHeader returns the headers for a part of a response that has no body of its own: the head of a 1xx response, or a
 // trailer. It leaves out the headers that describe the body and its length, because only the final head decides them, and
 // Location, because only the final response redirects.
-func partHeader(in, head http.Header) http.Header {
+func partHeader(in, head http.Header, to redirect) http.Header {
 	out := http.Header{}
-	passFromEngine(out, in, head, redirect{})
-	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Range", "Content-Type"} {
+	passFromEngine(out, in, head, to)
+	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Location"} {
 		delete(out, name)
 	}
 	return out
@@ -117,11 +117,11 @@ func privateCaching(values []string) string {
 }
 
 // callerTrailer sets the trailers of the response with the given head to the caller.
-func callerTrailer(out, in, head http.Header) {
+func callerTrailer(out, in, head http.Header, to redirect) {
 	if len(in) == 0 {
 		return
 	}
-	for name, values := range partHeader(in, head) {
+	for name, values := range partHeader(in, head, to) {
 		out[http.TrailerPrefix+name] = values
 	}
 }

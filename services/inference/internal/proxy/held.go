@@ -2,95 +2,51 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// reason is why a header is held back; docs/reference/inference.md lists the headers by reason.
-type reason string
-
-// The reasons why a header is held back.
-const (
-	passes    reason = ""
-	identity  reason = "a credential, or the identity of the caller"
-	address   reason = "the address of the caller, or another address or method than that of the request"
-	hop       reason = "belongs to one connection"
-	own       reason = "the proxy writes its own"
-	origin    reason = "the page that made the call"
-	ambiguous reason = "engines may read the name as another one"
-	policy    reason = "changes what a browser does with the other pages of this host"
-	command   reason = "a command to a proxy or a shared cache"
-)
-
-// heldFromCaller returns why a header of a caller does not reach the engine. All other headers do.
+// heldFromCaller reports whether a header of a caller does not reach the engine. docs/reference/inference.md lists these
+// headers with the reason.
 //
 // The names in this file are in the canonical form of package http.
-func heldFromCaller(name string) reason {
+func heldFromCaller(name string) bool {
 	switch name {
-	case "Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
-		return identity
-	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "X-Method-Override":
-		return address
-	case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect":
-		return hop
-	case "Host", "Content-Length", "X-Request-Id", "Traceparent", "Tracestate":
-		return own
-	case "Origin", "Referer", "Baggage":
-		return origin
+	case "Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
+		"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "X-Method-Override",
+		"Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect",
+		"Host", "Content-Length", "X-Request-Id", "Traceparent", "Tracestate",
+		"Origin", "Referer", "Baggage":
+		return true
 	}
-	switch {
-	case hasPrefix(name, "Proxy-", "X-Auth-", "X-Service-", "Grpc-"):
-		return identity
-	case hasPrefix(name, "X-Forwarded-", "X-Envoy-", "X-Original-", "X-Rewrite-", "X-Http-Method"):
-		return address
-	case hasPrefix(name, "Sec-Websocket-"):
-		return own // socketHeader writes those of a handshake
-	case strings.Contains(name, "_") || !canonical(name):
-		return ambiguous
-	}
-	return passes
+	return hasPrefix(name, "Proxy-", "X-Auth-", "X-Service-", "Grpc-", "X-Forwarded-", "X-Envoy-", "X-Original-", "X-Rewrite-", "X-Http-Method") ||
+		hasPrefix(name, "Sec-Websocket-") || // socketHeader writes those of a handshake
+		strings.Contains(name, "_") || !canonical(name) // an engine may read the name as another one
 }
 
-// heldFromEngine returns why a header of an engine does not reach the caller, whether it is in the head of a response, in
-// that of a 1xx response or in a trailer. All other headers do. Location has a rule of its own: see redirect.
-func heldFromEngine(name string) reason {
+// heldFromEngine reports whether a header of an engine does not reach the caller, whether it is in the head of a response,
+// in that of a 1xx response or in a trailer. The documentation lists these headers, too. Location and Link have rules of
+// their own: see redirect.
+func heldFromEngine(name string) bool {
 	switch name {
-	case "Set-Cookie", "Set-Cookie2", "Set-Login", "Www-Authenticate":
-		return identity
-	case "Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security", "Permissions-Policy", "Referrer-Policy",
+	case "Set-Cookie", "Set-Cookie2", "Set-Login", "Www-Authenticate",
+		"Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security", "Permissions-Policy", "Referrer-Policy",
 		"X-Frame-Options", "X-Content-Type-Options", "Timing-Allow-Origin", "Refresh", "Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch",
-		"Critical-Ch", "Sourcemap", "X-Sourcemap":
-		return policy
-	case "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Cdn-Cache-Control", "Expires", "Pragma":
-		return command
-	case "Content-Location":
-		return address
-	case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return hop
-	case "X-Request-Id", "Cache-Control":
-		return own
+		"Critical-Ch", "Sourcemap", "X-Sourcemap",
+		"X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Cdn-Cache-Control", "Expires", "Pragma",
+		"Content-Location",
+		"Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"X-Request-Id", "Cache-Control":
+		return true
 	}
-	switch {
-	case hasPrefix(name, "Content-Security-Policy", "Cross-Origin-", "Origin-", "Access-Control-", "Public-Key-Pins"):
-		return policy
-	case hasPrefix(name, "X-Accel-", "Surrogate-"):
-		return command
-	case hasPrefix(name, "Proxy-", "X-Service-"):
-		return identity
-	case !canonical(name):
-		return ambiguous
-	}
-	return passes
+	return hasPrefix(name, "Content-Security-Policy", "Cross-Origin-", "Origin-", "Access-Control-", "Public-Key-Pins", "X-Accel-", "Surrogate-") ||
+		hasPrefix(name, "Proxy-", "X-Service-") || !canonical(name)
 }
 
 func hasPrefix(name string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // canonical reports whether a name consists of letters, digits and the other characters of RFC 9110, and has the
@@ -113,7 +69,7 @@ func canonical(name string) bool {
 
 // namedHop returns the names of the headers that the header Connection lists, or nil if it lists none that passes
 // otherwise.
-func namedHop(h http.Header, held func(name string) reason) map[string]bool {
+func namedHop(h http.Header, held func(name string) bool) map[string]bool {
 	var named map[string]bool
 	for _, list := range h["Connection"] {
 		for name := range strings.SplitSeq(list, ",") {
@@ -121,7 +77,7 @@ func namedHop(h http.Header, held func(name string) reason) map[string]bool {
 			if strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
 				continue
 			}
-			if name = http.CanonicalHeaderKey(name); held(name) != passes {
+			if name = http.CanonicalHeaderKey(name); held(name) {
 				continue
 			}
 			if named == nil {
@@ -134,19 +90,10 @@ func namedHop(h http.Header, held func(name string) reason) map[string]bool {
 }
 
 // withoutCredentials returns the values that do not contain a credential of this product. It returns the given slice if
-// none does, and nil if all do.
+// none does, and an empty one if all do.
 func withoutCredentials(values []string) []string {
-	for i, value := range values {
-		if !secret.Holds(value) {
-			continue
-		}
-		kept := append([]string(nil), values[:i]...)
-		for _, value := range values[i+1:] {
-			if !secret.Holds(value) {
-				kept = append(kept, value)
-			}
-		}
-		return kept
+	if !slices.ContainsFunc(values, secret.Holds) {
+		return values
 	}
-	return values
+	return slices.DeleteFunc(slices.Clone(values), secret.Holds)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/enginepath"
 )
 
-// redirect is what the Location of a response is read by.
+// redirect contains what is needed to translate the Location of a response, and to find the address of the engine in it.
 type redirect struct {
 	// engine is the host:port of the engine; a redirect to another host is not passed on.
 	engine string
@@ -44,14 +44,14 @@ func (r redirect) location(values []string) string {
 		return ""
 	}
 	location := mapped.String()
-	if shown := location + " " + unescaped(location); strings.Contains(strings.ToLower(shown), strings.ToLower(r.engine)) {
+	if r.namesEngine([]string{location, unescaped(location)}) {
 		return "" // the query or the fragment contains the address of the engine
 	}
 	return location
 }
 
-// shown reports whether one of the values contains the address of the engine.
-func (r redirect) shown(values []string) bool {
+// namesEngine reports whether one of the values contains the address of the engine.
+func (r redirect) namesEngine(values []string) bool {
 	return r.engine != "" && strings.Contains(strings.ToLower(strings.Join(values, " ")), strings.ToLower(r.engine))
 }
 

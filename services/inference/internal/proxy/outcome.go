@@ -34,20 +34,13 @@ func endingOf(ctx context.Context, status int, err, sent error) ending {
 
 // outcome returns the outcome to record: that of the first case that applies.
 func (e ending) outcome() string {
-	switch {
+	switch cut := cutOutcome(e.cause); {
 	case e.err == nil && e.failed:
 		return traffic.EngineError
 	case e.err == nil:
 		return ofStatus(e.status)
-	// The proxy itself cut the call.
-	case isFault(e.cause):
-		return traffic.SessionOver
-	case errors.Is(e.cause, routing.ErrRevoked):
-		return traffic.Revoked
-	case errors.Is(e.cause, routing.ErrExpired):
-		return traffic.LeaseOver
-	case errors.Is(e.cause, routing.ErrSuspended):
-		return traffic.Suspended
+	case cut != "":
+		return cut
 	// Clients disconnect when they read an error event.
 	case e.failed:
 		return traffic.EngineError
@@ -72,9 +65,21 @@ func lostBody(sent error) bool {
 	return errors.Is(sent, engineclient.ErrRequestBody) && !errors.Is(sent, errInterrupted)
 }
 
-func isFault(err error) bool {
-	_, is := errors.AsType[*fault.Error](err)
-	return is
+// cutOutcome returns the outcome of a call that the proxy itself cut for the given cause. It returns "" for any other
+// cause.
+func cutOutcome(cause error) string {
+	_, over := errors.AsType[*fault.Error](cause)
+	switch {
+	case over:
+		return traffic.SessionOver
+	case errors.Is(cause, routing.ErrRevoked):
+		return traffic.Revoked
+	case errors.Is(cause, routing.ErrSuspended):
+		return traffic.Suspended
+	case errors.Is(cause, routing.ErrExpired):
+		return traffic.LeaseOver
+	}
+	return ""
 }
 
 // ofStatus returns the outcome of a complete response. The request is at fault for a status from 400 to 499, except for

@@ -76,8 +76,13 @@ func (p *Proxy) WithRecorder(r recorder) *Proxy {
 	return q
 }
 
-// Draining reports whether new calls are refused.
-func (p *Proxy) Draining() bool { return p.draining.Load() }
+// Draining returns the error for a new call if new calls are refused, otherwise nil.
+func (p *Proxy) Draining() *fault.Error {
+	if !p.draining.Load() {
+		return nil
+	}
+	return fault.New(fault.Unavailable, codeDraining, "the server is stopping").WithRetryAfter(time.Second)
+}
 
 // stopping returns a channel that is closed when draining begins.
 func (p *Proxy) stopping() chan struct{} {
@@ -138,10 +143,11 @@ func (p *Proxy) refuse(ctx context.Context, w http.ResponseWriter, err *fault.Er
 		reason = string(err.Kind)
 	}
 	p.Tally.Rejected(ctx, reason)
-	p.write(w, err, requestID)
+	WriteError(w, err, requestID)
 }
 
-func (p *Proxy) write(w http.ResponseWriter, err *fault.Error, requestID string) {
+// WriteError responds with an error, and with the headers that clients of engines expect for it.
+func WriteError(w http.ResponseWriter, err *fault.Error, requestID string) {
 	switch err.Code {
 	case codeSuspended:
 		w.Header().Set("X-Should-Retry", "false")
@@ -184,8 +190,8 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	case path.ID == "" || path.Number != "":
 		return nil, enginepath.NotFound()
 	}
-	if p.draining.Load() {
-		return nil, fault.New(fault.Unavailable, codeDraining, "the server is stopping").WithRetryAfter(time.Second)
+	if err := p.Draining(); err != nil {
+		return nil, err
 	}
 	if !p.Lease.Valid() {
 		return nil, LeaseExpired()

@@ -26,7 +26,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	e.caller.w.WriteHeader(resp.StatusCode)
 	e.rec.Status = int32(resp.StatusCode)
 	stream := isStream(resp.Header)
-	body := usage.NewResponse(stream, resp.Header)
+	body := usage.NewResponse(stream, resp.Header, e.defect)
 	defer body.Close()
 	e.rec.Stream = e.rec.Stream || stream
 	err := e.pump(a, body)
@@ -37,7 +37,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	end.failed = found.Failed
 	e.rec.Outcome = end.outcome()
 	if err == nil {
-		callerTrailer(e.caller.w.Header(), resp.Trailer, resp.Header)
+		callerTrailer(e.caller.w.Header(), resp.Trailer, resp.Header, e.redirect())
 		e.record(ctx)
 		return
 	}
@@ -60,7 +60,7 @@ func (e *exchange) informational(status int, header http.Header) {
 	}
 	h := e.caller.w.Header()
 	kept := maps.Clone(h)
-	maps.Copy(h, partHeader(header, header))
+	maps.Copy(h, partHeader(header, header, e.redirect()))
 	e.caller.w.WriteHeader(status)
 	clear(h)
 	maps.Copy(h, kept)
@@ -129,9 +129,8 @@ type lastError struct {
 func (e *exchange) cut(ctx context.Context, body *usage.Response) {
 	switch e.rec.Outcome {
 	case traffic.SessionOver:
-		if end, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok {
-			e.last(body, end.Text(), end.Code)
-		}
+		end := fault.From(context.Cause(ctx))
+		e.last(body, end.Text(), end.Code)
 	case traffic.Timeout:
 		e.last(body, "the engine did not send the rest of its response in time", "engine_timeout")
 	case traffic.Truncated:

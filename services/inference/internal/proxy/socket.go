@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // RFC 6455 requires SHA-1; nothing relies on it for security.
 	"encoding/base64"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/socket"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
@@ -168,15 +168,14 @@ func crlf(out *bufio.Writer) error {
 
 // lastWord returns the code and reason of the close frame that both sides get when the call is cut.
 func lastWord(cause error) (code uint16, why string) {
-	if end, ok := errors.AsType[*fault.Error](cause); ok {
-		return 1001, end.Text()
-	}
-	switch {
-	case errors.Is(cause, routing.ErrRevoked):
+	switch cutOutcome(cause) {
+	case traffic.SessionOver:
+		return 1001, fault.From(cause).Text()
+	case traffic.Revoked:
 		return 1008, "the deployment token was revoked"
-	case errors.Is(cause, routing.ErrSuspended):
+	case traffic.Suspended:
 		return 1013, "the deployment is suspended"
-	case errors.Is(cause, routing.ErrExpired):
+	case traffic.LeaseOver:
 		return 1013, "this replica has lost contact with the registry"
 	}
 	return 1001, "the server is stopping"
@@ -208,16 +207,5 @@ func outcomeOf(end socket.End, cause error) string {
 		return traffic.Draining
 	case socket.Cut:
 	}
-	if _, ok := errors.AsType[*fault.Error](cause); ok {
-		return traffic.SessionOver
-	}
-	switch {
-	case errors.Is(cause, routing.ErrRevoked):
-		return traffic.Revoked
-	case errors.Is(cause, routing.ErrSuspended):
-		return traffic.Suspended
-	case errors.Is(cause, routing.ErrExpired):
-		return traffic.LeaseOver
-	}
-	return traffic.Draining
+	return cmp.Or(cutOutcome(cause), traffic.Draining)
 }

@@ -24,10 +24,10 @@ type events struct {
 	name []byte // of the field, while the line is a lineName, or of the event, while it is a lineEvent
 	// pending is true if the current event has a field. failed is true if its name is `error`.
 	pending, failed bool
-	// cr is true if the last byte is a CR, which an LF may follow. bare is true if the line end before it is a CR
-	// without LF, and lone if the last line end is one so far.
-	cr, bare, lone bool
-	blind          bool // the model is known, so that most events need not be read
+	cr              bool // the last byte was a CR, so an LF may follow
+	lone            bool // the last line end was a CR without LF so far
+	bare            bool // the line end before it was a CR without LF
+	blind           bool // the model is known, so that most events need not be read
 }
 
 // take reads the next part.
@@ -147,8 +147,8 @@ func (e *events) end() {
 	e.json.start(e.json.root)
 }
 
-// atBorder reports whether another event may follow. If the last byte is a CR, the LF that usually follows must not
-// be missing.
+// atBorder reports whether another event may follow. After a CR, it returns false unless the stream ends its lines with
+// CR alone, because an LF may follow.
 func (e *events) atBorder() bool {
 	return e.line == lineStart && !e.pending && (!e.cr || e.bare)
 }

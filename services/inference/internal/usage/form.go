@@ -17,7 +17,7 @@ const (
 // form reads the fields `model` and `stream` of a form of the type multipart/form-data.
 type form struct {
 	delimiter []byte // CR LF -- boundary
-	tail      []byte // the end of what was read, which may be the begin of a delimiter
+	tail      []byte // the end of what was read, which may be the beginning of a delimiter
 	header    []byte // the headers of the part, as far as they were read
 	inHeader  bool
 	over      bool
@@ -36,7 +36,7 @@ func newForm(contentType string) *form {
 	if err != nil || boundary == "" || len(boundary) > maxBoundary {
 		return &form{over: true}
 	}
-	// The first delimiter may be at the begin of the body, without a line before it.
+	// The first delimiter may be at the beginning of the body, without a line before it.
 	return &form{delimiter: []byte("\r\n--" + boundary), tail: []byte("\r\n")}
 }
 
@@ -79,7 +79,7 @@ func (f *form) content(p []byte) []byte {
 	return p[n+len(f.delimiter):]
 }
 
-// hold keeps the last bytes, which may be the begin of a delimiter.
+// hold keeps the last bytes, which may be the beginning of a delimiter.
 func (f *form) hold(p []byte) {
 	n := max(0, len(p)-len(f.delimiter)+1)
 	f.keep(p[:n])

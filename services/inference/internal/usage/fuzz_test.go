@@ -17,12 +17,13 @@ func FuzzScanner(f *testing.F) {
 		`{"model":"m","choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`,
 		`{"message":{"usage":{"input_tokens":1,"cache_read_input_tokens":2}},"delta":{"stop_reason":"x"},"type":"error"}`,
 		`{"response":{"error":{},"model":"a\u00e9\"\\"},"meta":{"tokens":{"input_tokens":1},"billed_units":{"output_tokens":2}}}`,
+		`{"type":"response\u002efailed"}`, `{"error":""}`, `{"error":"x"}`, `{"error":true}`, `{"error":null}`, `{"response":{"error":[]}}`, `{"type":""}`,
 		`{"a":[[{"b":"]}"}],-1.5e3,true,null],"usage":{"tokens":{},"total_tokens":5}}`, `{"":{}} {"model":""}`, "{\"model\":\"\xff\"}", `{"error":"x"`,
 	} {
 		f.Add([]byte(seed), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, body []byte, size uint8) {
-		whole, split := read(jsonHeader(), string(body), max(1, len(body))), read(jsonHeader(), string(body), int(size)+1)
+		whole, split := scanned(body, max(1, len(body))), scanned(body, int(size)+1)
 		if text(whole) != text(split) {
 			t.Fatalf("%q: found %s in one part and %s in parts of %d bytes", body, text(whole), text(split), int(size)+1)
 		}
@@ -33,6 +34,17 @@ func FuzzScanner(f *testing.F) {
 			t.Fatalf("%q: found %s, but encoding/json finds %s", body, text(whole), text(reference))
 		}
 	})
+}
+
+// scanned returns what a JSON body contains, and whether it reports an error. It reads the body in parts of the given size.
+func scanned(body []byte, size int) Found {
+	r := newResponse(jsonHeader())
+	for part := range parts(string(body), size) {
+		r.Take([]byte(part))
+	}
+	found := r.Close()
+	found.Failed = r.events.json.found.failed
+	return found
 }
 
 // FuzzBodies checks that no body of any kind breaks a reader.
@@ -51,7 +63,7 @@ func FuzzBodies(f *testing.F) {
 		}
 		results := map[Wanted]bool{}
 		for _, n := range []int{max(1, len(body)), int(size) + 1} {
-			r := NewRequest(h)
+			r := newRequest(h)
 			for part := range parts(string(body), n) {
 				r.Take([]byte(part))
 			}
@@ -65,7 +77,7 @@ func FuzzBodies(f *testing.F) {
 
 // text returns a result in a form that can be compared.
 func text(f Found) string {
-	// The begin of a text is compared, with each byte replaced that is not UTF-8, as encoding/json does.
+	// The beginning of a text is compared, with each byte replaced that is not UTF-8, as encoding/json does.
 	for _, s := range []*string{&f.Model, &f.Finish} {
 		runes := []rune(*s)
 		*s = string(runes[:min(len(runes), 100)])
@@ -87,7 +99,9 @@ func decoded(t *testing.T, body []byte) Found {
 	if _, err := d.Token(); err != io.EOF {
 		t.Fatal(err)
 	}
-	return f.result()
+	found := f.result()
+	found.Failed = f.failed
+	return found
 }
 
 // decodeObject reads the members of an object at the given place up to its end.
@@ -115,7 +129,10 @@ func decodeValue(t *testing.T, d *json.Decoder, at place, f *found) {
 		f.counts.mark(at)
 	}
 	switch v := token.(type) {
+	case bool:
+		f.failed = f.failed || at == failure && v
 	case json.Delim:
+		f.failed = f.failed || at == failure
 		if v == '{' {
 			if !at.isContainer() || at.isList() {
 				at = ignored
@@ -139,6 +156,8 @@ func decodeValue(t *testing.T, d *json.Decoder, at place, f *found) {
 			f.model = v
 		case at == finish && v != "":
 			f.finish = v
+		case at == failure && v != "", at == kind && (v == "error" || v == "response.failed"):
+			f.failed = true
 		}
 	case json.Number:
 		if n, err := strconv.ParseInt(v.String(), 10, 64); at.isCount() && err == nil && n >= 0 && n <= math.MaxInt32 && v.String() != "-0" {

@@ -45,7 +45,7 @@ type scanner struct {
 	nested  int
 	within  state
 	escaped bool
-	// kept holds the begin of the current text, key or literal if it is split between parts or has escapes.
+	// kept holds the beginning of the current text, key or literal if it is split between parts or has escapes.
 	kept []byte
 
 	document found // of the document that is not complete
@@ -243,6 +243,9 @@ func (s *scanner) complete(raw []byte) {
 	case failure:
 		d.failed = d.failed || len(raw) > 0
 	default: // kind
+		if bytes.IndexByte(raw, '\\') >= 0 {
+			raw = []byte(decode(raw))
+		}
 		d.failed = d.failed || string(raw) == "error" || string(raw) == "response.failed"
 	}
 }

@@ -36,8 +36,8 @@ const (
 	cohereOut
 	billedIn
 	billedOut
-	// anyPart is not a place in a document. Its number exists if one of the places above, except totalTokens, has a value
-	// of any kind but null.
+	// anyPart is not a place in a document. It is set as soon as a number other than totalTokens has a value that is not
+	// null.
 	anyPart
 	places
 )
@@ -190,7 +190,7 @@ func (c *counts) prompt() *int32 {
 	if n == nil && c.first(anyPart) == nil {
 		return c.first(totalTokens)
 	}
-	if n == nil || c[0] > 0 {
+	if n == nil || c.first(promptTokens) != nil {
 		return n
 	}
 	sum := int64(*n)

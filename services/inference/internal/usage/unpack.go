@@ -6,9 +6,11 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
+	"runtime/debug"
 	"strings"
 
 	"github.com/andybalholm/brotli"
@@ -45,16 +47,14 @@ var (
 type unpacker struct {
 	encoding string
 	to       func([]byte)
-	in       []byte // the part that is not read yet
+	defect   func(error)
+	out      io.Reader // the decompressor; nil before the first part
+	in       []byte    // the part that is not read yet
 	packed   int64
 	over     bool // no part follows
 	next     func() (struct{}, bool)
 	stop     func()
 	yield    func(struct{}) bool
-}
-
-func newUnpacker(encoding string, to func([]byte)) *unpacker {
-	return &unpacker{encoding: encoding, to: to}
 }
 
 // take decompresses the next part.
@@ -99,22 +99,37 @@ func (u *unpacker) Read(p []byte) (int, error) {
 
 // run decompresses the body until its end, an error or a limit.
 func (u *unpacker) run(yield func(struct{}) bool) {
-	defer func() { _ = recover() }() // a defect of a decompressor must not end the call
 	u.yield = yield
-	r, err := open(u.encoding, bufio.NewReader(u))
-	if err != nil {
-		return
-	}
 	buf, unpacked := make([]byte, unpackChunk), int64(0)
-	for err == nil && unpacked < min(maxUnpacked, freeUnpacked+maxRatio*u.packed) {
+	for more := true; more && unpacked < min(maxUnpacked, freeUnpacked+maxRatio*u.packed); {
 		var n int
-		n, err = r.Read(buf)
+		n, more = u.decompress(buf)
 		unpacked += int64(n)
 		u.to(buf[:n])
 	}
 }
 
-// open returns a decompressor for the encoding.
+// decompress reads the next bytes of the decompressed body. It reports whether more may follow: not after an error or
+// the end, and not after a panic of the decompressor, whose defect must not end the call.
+func (u *unpacker) decompress(buf []byte) (n int, more bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			n, more = 0, false
+			u.defect(fmt.Errorf("decompress a body with the encoding %q: panic: %v\n%s", u.encoding, v, debug.Stack()))
+		}
+	}()
+	var err error
+	if u.out == nil {
+		if u.out, err = open(u.encoding, bufio.NewReader(u)); err != nil {
+			return 0, false
+		}
+	}
+	n, err = u.out.Read(buf)
+	return n, err == nil
+}
+
+// open returns a decompressor for the encoding. It needs no closing: that of zstd has no goroutines with a concurrency
+// of 1.
 func open(encoding string, in *bufio.Reader) (io.Reader, error) {
 	switch encoding {
 	case "gzip", "x-gzip":

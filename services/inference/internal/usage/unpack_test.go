@@ -63,7 +63,7 @@ func TestResponse_encodings(t *testing.T) {
 				found.Failed = true
 				require.Equal(t, found, read(encoded(streamHeader(), encoding), string(events), size))
 			}
-			r := NewRequest(encoded(jsonHeader(), encoding))
+			r := newRequest(encoded(jsonHeader(), encoding))
 			r.Take(packed(strings.ToLower(encoding), `{"model":"m","stream":true}`))
 			require.Equal(t, Wanted{"m", true}, r.Close())
 		})
@@ -115,8 +115,46 @@ func TestResponse_bombs(t *testing.T) {
 			r.Take([]byte(part))
 		}
 		r.Close()
+		require.Greater(t, seen, freeUnpacked, encoding)
 		require.LessOrEqual(t, seen, freeUnpacked+maxRatio*len(bomb)+unpackChunk, encoding)
 	}
+}
+
+func TestResponse_largestBody(t *testing.T) {
+	t.Parallel()
+	random, mib := rand.NewChaCha8([32]byte{}), make([]byte, 1<<20)
+	_, _ = random.Read(mib[:32<<10])      // never fails
+	member := packed("gzip", string(mib)) // gzip allows several of them in a row
+	r, seen := newResponse(encoded(jsonHeader(), "gzip")), 0
+	r.unpack.to = func(p []byte) { seen += len(p) }
+	for range maxUnpacked>>20 + 2 {
+		r.Take(member)
+	}
+	r.Close()
+	require.Equal(t, maxUnpacked, seen)
+}
+
+// broken is a decompressor with a defect.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { panic("index out of range") }
+
+// A defect of a decompressor is reported and must not end the call. A defect of this package must not be hidden.
+func TestUnpacker_panic(t *testing.T) {
+	t.Parallel()
+	var defects []error
+	r := NewResponse(false, encoded(jsonHeader(), "gzip"), func(err error) { defects = append(defects, err) })
+	r.unpack.out = broken{}
+	for range 3 {
+		r.Take([]byte("x"))
+	}
+	require.Equal(t, Found{}, r.Close())
+	require.Len(t, defects, 1)
+	require.ErrorContains(t, defects[0], "index out of range")
+
+	r = newResponse(encoded(jsonHeader(), "gzip"))
+	r.unpack.to = func([]byte) { panic("own") }
+	require.PanicsWithValue(t, "own", func() { r.Take(packed("gzip", "{}")); r.Close() })
 }
 
 func TestUnpacker_window(t *testing.T) {

@@ -6,7 +6,7 @@ package usage
 
 import "net/http"
 
-// Found is what a response contains. Empty texts and nil numbers are not in it.
+// Found is what a response contains. A text is empty, and a number nil, if the response does not contain it.
 type Found struct {
 	Model  string
 	Finish string
@@ -18,43 +18,33 @@ type Found struct {
 
 // Response reads the body of a response. Its methods must not be called concurrently.
 type Response struct {
-	stream, plain bool
-	events        events // its scanner also reads a response that is not a stream
-	unpack        *unpacker
+	stream bool
+	events events    // its scanner also reads a response that is not a stream
+	unpack *unpacker // nil without a Content-Encoding
+	take   func([]byte)
 }
 
 // NewResponse returns a reader of the body of a response with the given headers. The parameter stream is true if it is
-// an event stream.
-func NewResponse(stream bool, h http.Header) *Response {
-	encoding := encodingOf(h)
-	r := &Response{stream: stream, plain: encoding == ""}
+// an event stream. The function defect is called if a decompressor panics, at most once.
+func NewResponse(stream bool, h http.Header, defect func(error)) *Response {
+	r := &Response{stream: stream}
 	r.events.json.start(top)
-	if !r.plain {
-		r.unpack = newUnpacker(encoding, r.take)
+	if r.take = r.events.json.take; stream {
+		r.take = r.events.take
+	}
+	if encoding := encodingOf(h); encoding != "" {
+		r.unpack = &unpacker{encoding: encoding, to: r.take, defect: defect}
+		r.take = r.unpack.take
 	}
 	return r
 }
 
 // Take reads the next part of the body. It does not keep p.
-func (r *Response) Take(p []byte) {
-	if r.unpack != nil {
-		r.unpack.take(p)
-		return
-	}
-	r.take(p)
-}
-
-func (r *Response) take(p []byte) {
-	if r.stream {
-		r.events.take(p)
-		return
-	}
-	r.events.json.take(p)
-}
+func (r *Response) Take(p []byte) { r.take(p) }
 
 // AtBorder reports whether the response is an event stream without Content-Encoding that so far ends with a complete
 // event, so that another event may follow.
-func (r *Response) AtBorder() bool { return r.stream && r.plain && r.events.atBorder() }
+func (r *Response) AtBorder() bool { return r.stream && r.unpack == nil && r.events.atBorder() }
 
 // Close ends the reading and returns what the body contained. It may be called again, and before AtBorder.
 func (r *Response) Close() Found {
@@ -66,7 +56,7 @@ func (r *Response) Close() Found {
 	return found
 }
 
-// Wanted is what a request contains. An empty model is not in it.
+// Wanted is what a request contains. The model is empty if the request does not contain it.
 type Wanted struct {
 	Model  string
 	Stream bool
@@ -76,36 +66,28 @@ type Wanted struct {
 // concurrently.
 type Request struct {
 	body   scanner
-	form   *form
-	unpack *unpacker
+	form   *form     // nil if the body is not a form
+	unpack *unpacker // nil without a Content-Encoding
+	take   func([]byte)
 }
 
-// NewRequest returns a reader of the body of a request with the given headers.
-func NewRequest(h http.Header) *Request {
+// NewRequest returns a reader of the body of a request with the given headers. The function defect is called if a
+// decompressor panics, at most once.
+func NewRequest(h http.Header, defect func(error)) *Request {
 	r := &Request{form: newForm(h.Get("Content-Type"))}
 	r.body.start(request)
+	if r.take = r.body.take; r.form != nil {
+		r.take = r.form.take
+	}
 	if encoding := encodingOf(h); encoding != "" {
-		r.unpack = newUnpacker(encoding, r.take)
+		r.unpack = &unpacker{encoding: encoding, to: r.take, defect: defect}
+		r.take = r.unpack.take
 	}
 	return r
 }
 
 // Take reads the next part of the body. It does not keep p.
-func (r *Request) Take(p []byte) {
-	if r.unpack != nil {
-		r.unpack.take(p)
-		return
-	}
-	r.take(p)
-}
-
-func (r *Request) take(p []byte) {
-	if r.form != nil {
-		r.form.take(p)
-		return
-	}
-	r.body.take(p)
-}
+func (r *Request) Take(p []byte) { r.take(p) }
 
 // Close ends the reading and returns what the body contained. It may be called again.
 func (r *Request) Close() Wanted {

@@ -11,8 +11,10 @@ import (
 )
 
 func newResponse(h http.Header) *Response {
-	return NewResponse(strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"), h)
+	return NewResponse(strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"), h, func(err error) { panic(err) })
 }
+
+func newRequest(h http.Header) *Request { return NewRequest(h, func(err error) { panic(err) }) }
 
 // read returns what a response contains. It reads the body in parts of the given size.
 func read(h http.Header, body string, size int) Found {
@@ -276,7 +278,7 @@ func TestRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, size := range []int{1, 2, 3, 5, 4096, max(1, len(c.body))} {
-				r := NewRequest(http.Header{"Content-Type": {c.contentType}})
+				r := newRequest(http.Header{"Content-Type": {c.contentType}})
 				for part := range parts(c.body, size) {
 					r.Take([]byte(part))
 				}
@@ -290,10 +292,10 @@ func TestRequest_longModel(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"m", `\\`, `\u00e9`, `\ud83d\ude00`} {
 		for more := range 14 {
-			r := NewRequest(jsonHeader())
+			r := newRequest(jsonHeader())
 			r.Take([]byte(`{"model":"` + strings.Repeat("a", more) + strings.Repeat(unit, 100_000) + `"}`))
 			got := r.Close().Model
-			require.Greater(t, len(got), 256, "%s: the begin of a long name is kept", strconv.Quote(unit))
+			require.Greater(t, len(got), 256, "%s: the beginning of a long name is kept", strconv.Quote(unit))
 			require.LessOrEqual(t, len(got), maxKept)
 			require.NotContains(t, got, "\ufffd")
 		}
