@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -169,6 +170,9 @@ func (w *walker) link(name string) error {
 		return nil
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("read %s: %w", shown(name), err)
+	case errors.Is(err, syscall.ELOOP):
+		w.refuse(name, "link that leads to itself", 0)
+		return nil
 	case err != nil:
 		w.refuse(name, "link out of the folder", 0)
 		return nil

@@ -15,7 +15,8 @@ func TestList_exclusions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, name := range []string{
-		"train.py", "a.log", "keep.log", "out/x.bin", "data/big.bin", "data/.gitkeep", "lib/gen/a.py", "lib/b.py", "lib/sub/c.tmp", "lib/sub/d.tmp",
+		"train.py", "a.log", "keep.log", "out/x.bin", "data/big.bin", "data/.gitkeep", "lib/gen/a.py", "lib/b.py", "lib/sub/c.tmp",
+		"lib/sub/d.tmp",
 		".git/config", "venv/x.py", ".venv/x.py", "node_modules/a.js", "lib/__pycache__/b.pyc", "my/pyvenv.cfg", "my/bin/python",
 	} {
 		h.put(name, "x")
@@ -38,7 +39,8 @@ func TestList_exclusions(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]string{
-		".git/": "built in: .git", ".venv/": "built in: .venv/", "node_modules/": "built in: node_modules/", "my/": "built in: virtual environment",
+		".git/": "built in: .git", ".venv/": "built in: .venv/", "node_modules/": "built in: node_modules/",
+		"my/": "built in: virtual environment",
 		"lib/__pycache__/": "built in: __pycache__/", "a.log": ".gitignore:1: *.log", "out/": ".gitignore:3: out/",
 		"lib/gen/": ".gitignore:4: /lib/gen/", "data/big.bin": ".signalboxignore:1: data/*", "lib/sub/d.tmp": "lib/.gitignore:1: *.tmp",
 	}, reasons)
@@ -75,7 +77,7 @@ func TestList_links(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{
 		"absolute": "link out of the folder", "relative": "link out of the folder", "far": "link out of the folder",
-		"through": "link out of the folder", "loop": "link out of the folder", "folder": "link to a folder",
+		"through": "link out of the folder", "loop": "link that leads to itself", "folder": "link to a folder",
 		"dangling": "link to a file that does not exist, or out of the folder", "settings": "link to b/.env: name .env*",
 	}, refused)
 }

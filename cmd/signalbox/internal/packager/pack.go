@@ -15,11 +15,14 @@ import (
 	"time"
 )
 
-// Pack writes the files as a gzipped tar. It returns a *RefusedError and writes nothing if files were refused, and ErrChanged if
-// a file differs from what List has examined.
+// Pack writes the files as a gzipped tar. It returns a *RefusedError, or ErrEmpty, and writes nothing if files were
+// refused or there are none, and ErrChanged if a file differs from what List has examined.
 func (l *Listing) Pack(ctx context.Context, out io.Writer) error {
 	if err := l.Err(); err != nil {
 		return err
+	}
+	if l.Packed == 0 {
+		return ErrEmpty
 	}
 	root, err := os.OpenRoot(l.dir)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestPack_isDeterministic(t *testing.T) {
 		files := make([]example, 1+r.IntN(30))
 		for i := range files {
 			name := fmt.Sprintf("d%d/ü %d/%s%d.py", r.IntN(3), r.IntN(3), strings.Repeat("n", r.IntN(150)), i)
-			files[i] = example{name, strings.Repeat(name+"\n", r.IntN(2000))}
+			files[i] = example{name, strings.Repeat(name+"\n", r.IntN(300))}
 		}
 		var first []byte
 		for range 3 {
@@ -115,4 +115,10 @@ func TestPack_reportsFilesThatChange(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "pack a: ")
 	}
+}
+
+func TestPack_emptyFolder(t *testing.T) {
+	t.Parallel()
+	l := newHarness(t).list()
+	require.ErrorIs(t, l.Pack(t.Context(), io.Discard), ErrEmpty)
 }

@@ -97,6 +97,8 @@ func (e *RefusedError) Error() string {
 var (
 	// ErrLimit reports that a folder has more files or bytes than a package may have.
 	ErrLimit = errors.New("too large for a package")
+	// ErrEmpty reports that a folder has no file that is packed.
+	ErrEmpty = errors.New("the folder has no files to pack")
 	// ErrChanged reports that a file changed after it was examined.
 	ErrChanged = errors.New("the file changed while the folder was packed; run it again when nothing writes to the folder")
 	// errLarge reports that a file has more bytes than are left.
