@@ -40,7 +40,7 @@ func TestList_exclusions(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{
 		".git/": "built in: .git", ".venv/": "built in: .venv/", "node_modules/": "built in: node_modules/",
-		"my/": "built in: virtual environment",
+		"my/":              "built in: virtual environment",
 		"lib/__pycache__/": "built in: __pycache__/", "a.log": ".gitignore:1: *.log", "out/": ".gitignore:3: out/",
 		"lib/gen/": ".gitignore:4: /lib/gen/", "data/big.bin": ".signalboxignore:1: data/*", "lib/sub/d.tmp": "lib/.gitignore:1: *.tmp",
 	}, reasons)

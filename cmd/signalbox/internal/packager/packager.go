@@ -79,18 +79,22 @@ func shown(path string) string {
 // RefusedError reports that a folder has files that cannot be packed.
 type RefusedError struct{ Refusals []Refusal }
 
-// Error implements error.
+// Error implements error. It names the first refusals.
 func (e *RefusedError) Error() string {
 	const most = 20
 	var out strings.Builder
-	out.WriteString("these files cannot be sent; remove them, or exclude them in " + OwnIgnoreFile + ":")
+	out.WriteString("files of the folder cannot be sent: ")
 	for i, r := range e.Refusals {
 		if i == most {
-			fmt.Fprintf(&out, "\n  and %d more", len(e.Refusals)-most)
+			fmt.Fprintf(&out, " and %d more", len(e.Refusals)-most)
 			break
 		}
-		out.WriteString("\n  " + r.String())
+		if i > 0 {
+			out.WriteString(", ")
+		}
+		out.WriteString(r.String())
 	}
+	out.WriteString("; remove them, or exclude them in " + OwnIgnoreFile)
 	return out.String()
 }
 
