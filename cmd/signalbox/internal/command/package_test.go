@@ -61,7 +61,7 @@ func TestSubmit_folder(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 		}
 	})
-	dir := folderWith(t, "train.py", ".gitignore")
+	dir := folderWith(t, "train.py")
 	got := h.run("jobs", "submit", filepath.Join(dir, "job.yaml"), "--folder", dir)
 	require.Equal(t, 0, got.code, got.err)
 	require.Equal(t, []string{
@@ -71,7 +71,7 @@ func TestSubmit_folder(t *testing.T) {
 	require.InDelta(t, len(uploaded), created["size_bytes"], 0)
 	facts, err := archive.Inspect(bytes.NewReader(uploaded), int64(len(uploaded)), 1<<20)
 	require.NoError(t, err)
-	require.Equal(t, 3, facts.Entries)
+	require.Equal(t, 2, facts.Entries)
 	spec, ok := job["spec"].(map[string]any)
 	require.True(t, ok)
 	require.Equal(t, map[string]any{"command": []any{"python", "train.py"}, "package": "pkg_1"}, spec["source"])

@@ -12,8 +12,8 @@ import (
 // shape is a form of secrets in the content of files.
 type shape struct {
 	name string
-	// hints are texts, in lower case if fold is set, of which a content with the secret has at least one. They are found much
-	// sooner than the pattern.
+	// hints are texts, in lower case if fold is set. A content with the secret has at least one of them. They are found much sooner
+	// than the pattern.
 	hints []string
 	fold  bool
 	// pattern matches the secret. Its last group, or the whole match if it has none, is what is tested by real.
@@ -123,7 +123,7 @@ func (h shape) hinted(content []byte, folded func() []byte) bool {
 
 func always(string) bool { return true }
 
-// varied reports whether a token is more than a placeholder such as xxxxxxxx, and is no known example.
+// varied reports whether a token is more than a placeholder such as xxxxxxxx, and not a known example.
 func varied(match string) bool {
 	const least = 2.8 // bits for each character
 	return entropy(match) >= least && !strings.Contains(match, "EXAMPLE")

@@ -40,8 +40,8 @@ type walker struct {
 	out    *Listing
 }
 
-// List examines a folder. It reads every file that is not excluded. The error is ErrLimit if the files exceed the limits; files
-// that are refused are no error of List.
+// List examines a folder. It reads every file that is not excluded. The error is ErrLimit if the files exceed the limits; refused
+// files are in the result.
 func List(ctx context.Context, dir string, limits Limits) (*Listing, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
