@@ -34,6 +34,7 @@ type walker struct {
 	limits   Limits
 	builtin  []rule
 	shapes   []shape
+	window   []byte
 	seen     int
 	// folded maps the lower-case form of each packed path, and of the folders above it, to the path.
 	folded map[string]string
@@ -53,8 +54,9 @@ func List(ctx context.Context, dir string, limits Limits) (*Listing, error) {
 		return nil, fmt.Errorf("open the folder: %w", err)
 	}
 	w := &walker{
-		root: root, resolved: resolved, limits: limits, builtin: builtinRules(), shapes: compileShapes(), folded: map[string]string{},
-		out: &Listing{dir: dir},
+		root: root, resolved: resolved, limits: limits, builtin: builtinRules(), shapes: compileShapes(), window: newWindow(),
+		folded: map[string]string{},
+		out:    &Listing{dir: dir},
 	}
 	if err := w.folder(ctx, "", nil); err != nil {
 		return nil, err
@@ -213,7 +215,7 @@ func (w *walker) file(name string, info fs.FileInfo) error {
 		return fmt.Errorf("read a file of the folder: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	found, err := read(f, w.shapes, w.limits.Bytes-w.out.Bytes)
+	found, err := read(f, w.shapes, w.limits.Bytes-w.out.Bytes, w.window)
 	if errors.Is(err, errLarge) {
 		return fmt.Errorf("%w: the files have more than %d MiB, with %s; exclude data in %s", ErrLimit, w.limits.Bytes>>20, shown(name),
 			OwnIgnoreFile)

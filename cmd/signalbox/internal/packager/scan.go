@@ -30,11 +30,15 @@ type content struct {
 	finding *finding
 }
 
+// newWindow returns the memory for read.
+func newWindow() []byte { return make([]byte, 0, overlap+windowSize) }
+
 // read reads a file to its end. It stops searching at the first secret. It returns errLarge if the file has more than most bytes.
-func read(r io.Reader, shapes []shape, most int64) (content, error) {
+// The window is used for one file at a time.
+func read(r io.Reader, shapes []shape, most int64, window []byte) (content, error) {
 	s := &scanner{shapes: shapes}
 	h := sha256.New()
-	window := make([]byte, 0, overlap+windowSize)
+	window = window[:0]
 	var size int64
 	for {
 		begin := len(window)
