@@ -166,22 +166,14 @@ func (w *walker) subfolder(ctx context.Context, name string, in *level) error {
 // link examines a symbolic link. A link to a file in the folder is packed as that file, because packages have no links.
 func (w *walker) link(name string) error {
 	info, err := w.root.Stat(filepath.FromSlash(name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		w.refuse(name, "link to a file that does not exist, or out of the folder", 0)
-		return nil
-	case errors.Is(err, fs.ErrPermission):
+	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("read %s: %w", shown(name), err)
-	case errors.Is(err, syscall.ELOOP):
-		w.refuse(name, "link that leads to itself", 0)
+	}
+	if rule := linkRule(info, err); rule != "" {
+		w.refuse(name, rule, 0)
 		return nil
-	case err != nil:
-		w.refuse(name, "link out of the folder", 0)
-		return nil
-	case info.IsDir():
-		w.refuse(name, "link to a folder", 0)
-		return nil
-	case !info.Mode().IsRegular():
+	}
+	if !info.Mode().IsRegular() {
 		w.exclude(name, false, "not a regular file")
 		return nil
 	}
@@ -190,8 +182,11 @@ func (w *walker) link(name string) error {
 		return fmt.Errorf("read the link %s: %w", shown(name), err)
 	}
 	below, err := filepath.Rel(w.resolved, target)
-	if err != nil || !filepath.IsLocal(below) {
-		w.refuse(name, "link out of the folder", 0)
+	if err != nil {
+		return fmt.Errorf("read the link %s: %w", shown(name), err)
+	}
+	if !filepath.IsLocal(below) {
+		w.refuse(name, leaves, 0)
 		return nil
 	}
 	if rule := nameRule(filepath.ToSlash(below)); rule != "" {
@@ -199,6 +194,26 @@ func (w *walker) link(name string) error {
 		return nil
 	}
 	return w.file(name, info)
+}
+
+// leaves is the rule for links to what is not in the folder.
+const leaves = "link out of the folder"
+
+// linkRule returns why a symbolic link is refused, and "" if it leads to a file in the folder. The parameters are what its target
+// is, or the error if that is not accessible.
+func linkRule(info fs.FileInfo, err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "link to a file that does not exist, or out of the folder"
+	case errors.Is(err, syscall.ELOOP):
+		return "link that leads to itself"
+	case err != nil:
+		return leaves
+	case info.IsDir():
+		return "link to a folder"
+	default:
+		return ""
+	}
 }
 
 // file examines a regular file.
