@@ -25,6 +25,8 @@ type submitOptions struct {
 	hparams     []string
 	dryRun      bool
 	follow      bool
+	folder      string
+	listFiles   bool
 	idempotency string
 }
 
@@ -34,10 +36,16 @@ func (t *tool) submit() *cobra.Command {
 		Use: "submit [FILE]", Short: "Submit the job of a file", Args: arguments(0, 1),
 		Long: `Submit the job that a file in YAML or JSON describes: the members of its spec ("signalbox explain jobspec"), or a whole request with api and
 spec. The newest version of the recipe and its lock are used if the file has none. --dry-run runs all checks and creates no job. With
---follow, the log is printed until the job has ended, and the exit status is 9 if it has not succeeded.`,
+--follow, the log is printed until the job has ended, and the exit status is 9 if it has not succeeded.
+
+With --folder, the files of a folder are the code of a custom/custom job: they are packed and uploaded, without those that .gitignore and
+.signalboxignore of the folder exclude. A file that looks like a secret by its name or content is refused, and nothing is sent. --list-files prints
+the files and sends nothing.`,
 		Example: `signalbox recipes template demo/chat-tiny > job.yaml
 signalbox jobs submit job.yaml --dry-run
-signalbox jobs submit job.yaml --hparam optim.lr=0.001 --follow`,
+signalbox jobs submit job.yaml --hparam optim.lr=0.001 --follow
+signalbox jobs submit job.yaml --folder . --follow
+signalbox jobs submit --folder . --list-files`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && o.file != "" {
 				return session.Usage("the file is named twice: %s and %s", args[0], o.file)
@@ -54,12 +62,21 @@ signalbox jobs submit job.yaml --hparam optim.lr=0.001 --follow`,
 	f.StringArrayVar(&o.hparams, "hparam", nil, "hyperparameter: key=value; can be repeated")
 	f.BoolVar(&o.dryRun, "dry-run", false, "run all checks and create no job")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job has ended")
+	f.StringVar(&o.folder, "folder", "", "folder with the code of the job, which is packed and uploaded")
+	f.BoolVar(&o.listFiles, "list-files", false, "print the files of --folder and send nothing")
 	f.StringVar(&o.idempotency, "idempotency-key", "", "a repeat with the same key creates no second job")
 	must(cmd.MarkFlagFilename("file", "yaml", "yml", "json"))
+	must(cmd.MarkFlagDirname("folder"))
 	return cmd
 }
 
 func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
+	if o.listFiles && o.folder == "" {
+		return session.Usage("--list-files needs --folder")
+	}
+	if o.listFiles {
+		return t.listFolder(cmd, o.folder)
+	}
 	if o.file == "" {
 		return session.Usage("name a file with a job, or - for standard input; signalbox recipes template RECIPE prints one to begin with")
 	}
@@ -71,7 +88,7 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := t.lockRecipe(cmd, c, spec); err != nil {
+	if err := t.completeSpec(cmd, c, spec, o.folder); err != nil {
 		return err
 	}
 	body := map[string]any{"api": "service/v1", "spec": spec}
@@ -93,6 +110,23 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 		return err
 	}
 	return t.followJob(cmd, c, raw)
+}
+
+// completeSpec adds to a spec the lock of its recipe, and the package of a folder unless its name is empty. The folder is packed
+// before the first request.
+func (t *tool) completeSpec(cmd *cobra.Command, c *client.Client, spec map[string]any, folder string) error {
+	if folder == "" {
+		return t.lockRecipe(cmd, c, spec)
+	}
+	packed, err := t.packFolder(cmd.Context(), folder)
+	if err != nil {
+		return err
+	}
+	defer packed.close()
+	if err := t.lockRecipe(cmd, c, spec); err != nil {
+		return err
+	}
+	return t.sendPackage(cmd.Context(), c, spec, packed)
 }
 
 // createPatience is how long a creation is tried again if its response is lost.
