@@ -189,7 +189,7 @@ func (w *walker) link(name string) error {
 		w.refuse(name, leaves, 0)
 		return nil
 	}
-	if rule := nameRule(filepath.ToSlash(below)); rule != "" {
+	if rule := sensitive(filepath.ToSlash(below)); rule != "" {
 		w.refuse(name, "link to "+shown(filepath.ToSlash(below))+": "+rule, 0)
 		return nil
 	}
@@ -216,9 +216,17 @@ func linkRule(info fs.FileInfo, err error) string {
 	}
 }
 
+// sensitive returns why a file with this path is refused whatever it contains, and "" if its name suggests no secret.
+func sensitive(name string) string {
+	if pattern := archive.Sensitive(name); pattern != "" {
+		return "name " + pattern
+	}
+	return ""
+}
+
 // file examines a regular file.
 func (w *walker) file(name string, info fs.FileInfo) error {
-	if rule := nameRule(name); rule != "" {
+	if rule := sensitive(name); rule != "" {
 		w.refuse(name, rule, 0)
 		return nil
 	}
