@@ -44,15 +44,32 @@ type EndedError struct{ Problem string }
 // Error implements error.
 func (e *EndedError) Error() string { return e.Problem }
 
+// CommandError reports that the user's own command ended with another status than 0. It has said itself why, so that nothing is printed.
+type CommandError struct{ Status int }
+
+// Error implements error.
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("the command ended with status %d", e.Status)
+}
+
+// LinesError reports several problems of what the user wrote, each with a line of its own.
+type LinesError struct{ Lines []string }
+
+// Error implements error.
+func (e *LinesError) Error() string { return strings.Join(e.Lines, "\n") }
+
 // exitCode returns the exit status for the error of a command.
 func exitCode(ctx context.Context, err error) int {
 	refused, isResponse := errors.AsType[*client.Error](err)
+	own, isCommand := errors.AsType[*CommandError](err)
 	switch {
 	case err == nil:
 		return exitOK
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case as[*session.UsageError](err) || errors.Is(err, settings.ErrAddress):
+	case isCommand:
+		return own.Status
+	case as[*session.UsageError](err) || as[*LinesError](err) || errors.Is(err, settings.ErrAddress):
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
@@ -98,7 +115,7 @@ func exitOfStatus(status int) int {
 // report prints the error of a command to standard error and returns the exit status.
 func (t *tool) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
-	if err == nil {
+	if err == nil || as[*CommandError](err) && ctx.Err() == nil {
 		return code
 	}
 	if code == exitInterrupted {
@@ -111,7 +128,13 @@ func (t *tool) report(ctx context.Context, err error) int {
 		fmt.Fprintln(t.Err, string(raw))
 		return code
 	}
-	fmt.Fprintln(t.Err, "signalbox:", output.Printable(problem.Detail))
+	lines := []string{problem.Detail}
+	if many, ok := errors.AsType[*LinesError](err); ok {
+		lines = many.Lines
+	}
+	for _, line := range lines {
+		fmt.Fprintln(t.Err, "signalbox:", output.Printable(line))
+	}
 	if problem.Hint != "" {
 		fmt.Fprintln(t.Err, "  "+problem.Hint)
 	}

@@ -24,9 +24,10 @@ const packagesPath = "/api/submit/packages"
 
 // codePackage is a packed folder, in a file that is deleted when it is closed.
 type codePackage struct {
-	file   *os.File
-	size   int64
-	sha256 string
+	file    *os.File
+	size    int64
+	sha256  string
+	listing *packager.Listing
 }
 
 func (p *codePackage) close() {
@@ -99,7 +100,7 @@ func (t *tool) packFolder(ctx context.Context, dir string) (*codePackage, error)
 	if err != nil {
 		return nil, fmt.Errorf("create the package: %w", err)
 	}
-	p := &codePackage{file: file}
+	p := &codePackage{file: file, listing: listing}
 	if err := p.fill(ctx, listing, limits); err != nil {
 		p.close()
 		return nil, unlessStopped(ctx, err)

@@ -25,7 +25,7 @@ func read(t *testing.T, text string, flags Flags) *sbatch.Script {
 const lines = "#!/bin/bash -e\n#SBATCH -J lines -p slow -N 2 -t 1:00:00 --gpus-per-node=4 --mem=10G\n" +
 	"#SBATCH --comment='my notes' --no-requeue -c 8\ntorchrun train.py\n"
 
-func TestBody(t *testing.T) {
+func TestSpec(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script  string
@@ -39,12 +39,12 @@ func TestBody(t *testing.T) {
 		},
 		"all flags": {
 			"", Request{
-				Command: []string{"make"}, Package: "pkg_1", Project: "search", Env: map[string]string{"A": "x\ny"},
+				Command: []string{"make"}, Project: "search", Env: map[string]string{"A": "x\ny"},
 				Flags: Flags{
 					GPUs: number(8), Nodes: 2, Pool: "h100", Time: "1-12", Name: "mine", Requirements: "./locks/requirements.txt",
 				},
 			},
-			`{"name":"mine","project":"search","source":{"command":["make"],"package":"pkg_1"},"env":{"A":"x\ny"},"limits":{"running_s":129600},
+			`{"name":"mine","project":"search","source":{"command":["make"]},"env":{"A":"x\ny"},"limits":{"running_s":129600},
 			"runtime":{"requirements":"locks/requirements.txt"},"resources":{"pools":[{"pool":"h100","nodes":2,"gpus_per_node":8}]}}`,
 		},
 		"interpreter and units": {
@@ -72,24 +72,24 @@ func TestBody(t *testing.T) {
 		},
 	} {
 		r := c.request
-		r.RecipeVersion, r.Lock = "1.0.1", json.RawMessage(`{"name":"custom/custom"}`)
+		r.DefaultPool = "default"
 		if c.script != "" {
 			r.Script = read(t, c.script, r.Flags)
 		}
-		body, err := Body(r)
+		spec, err := Spec(r)
 		require.NoError(t, err, name)
-		raw, err := json.Marshal(body)
+		raw, err := json.Marshal(spec)
 		require.NoError(t, err, name)
 		var want map[string]any
 		require.NoError(t, json.Unmarshal([]byte(c.want), &want), name)
-		want["recipe"] = map[string]any{"name": Recipe, "version": "1.0.1", "lock": map[string]any{"name": "custom/custom"}}
-		whole, err := json.Marshal(map[string]any{"api": "service/v1", "spec": want})
+		want["recipe"] = map[string]any{"name": Recipe}
+		whole, err := json.Marshal(want)
 		require.NoError(t, err, name)
 		require.JSONEq(t, string(whole), string(raw), name)
 	}
 }
 
-func TestBody_refusals(t *testing.T) {
+func TestSpec_refusals(t *testing.T) {
 	t.Parallel()
 	run := []string{"python", "train.py"}
 	for name, c := range map[string]struct {
@@ -114,7 +114,7 @@ func TestBody_refusals(t *testing.T) {
 		"negative time":      {Request{Command: run, Flags: Flags{Time: "-5m"}}, "from one second to one year"},
 		"long time of Slurm": {Request{Command: run, Flags: Flags{Time: "366-0"}}, "longer than a year"},
 	} {
-		body, err := Body(c.request)
+		body, err := Spec(c.request)
 		require.Nil(t, body, name)
 		require.ErrorContains(t, err, c.want, name)
 	}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -130,4 +131,10 @@ func (l *Listing) Err() error {
 		return nil
 	}
 	return &RefusedError{Refusals: l.Refusals}
+}
+
+// Has reports whether a file is packed. The path is relative to the folder, with slashes.
+func (l *Listing) Has(path string) bool {
+	i, found := slices.BinarySearchFunc(l.Files, path, func(f File, path string) int { return strings.Compare(f.Path, path) })
+	return found && l.Files[i].Excluded == ""
 }
