@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Sensitive returns the pattern by which a file with this path usually holds secrets, and "" if there is none. Whoever packs files and
-// whoever accepts packages decide by this one table.
+// Sensitive returns the pattern by which a file with this path usually holds secrets, and "" if there is none. The programs that pack files
+// and the server that accepts packages decide by this one table.
 func Sensitive(name string) (pattern string) {
 	whole := strings.ToLower(name)
 	base := path.Base(whole)

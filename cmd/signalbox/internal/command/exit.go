@@ -44,11 +44,12 @@ type EndedError struct{ Problem string }
 // Error implements error.
 func (e *EndedError) Error() string { return e.Problem }
 
-// CommandError reports that the user's own command ended with another status than 0. It has said itself why, so that nothing is printed.
-type CommandError struct{ Status int }
+// StatusError reports that the user's own command ended with another status than 0. The log has what the command printed, so that nothing
+// is added.
+type StatusError struct{ Status int }
 
 // Error implements error.
-func (e *CommandError) Error() string {
+func (e *StatusError) Error() string {
 	return fmt.Sprintf("the command ended with status %d", e.Status)
 }
 
@@ -61,7 +62,7 @@ func (e *LinesError) Error() string { return strings.Join(e.Lines, "\n") }
 // exitCode returns the exit status for the error of a command.
 func exitCode(ctx context.Context, err error) int {
 	refused, isResponse := errors.AsType[*client.Error](err)
-	own, isCommand := errors.AsType[*CommandError](err)
+	own, isCommand := errors.AsType[*StatusError](err)
 	switch {
 	case err == nil:
 		return exitOK
@@ -115,7 +116,7 @@ func exitOfStatus(status int) int {
 // report prints the error of a command to standard error and returns the exit status.
 func (t *tool) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
-	if err == nil || as[*CommandError](err) && ctx.Err() == nil {
+	if err == nil || as[*StatusError](err) && ctx.Err() == nil {
 		return code
 	}
 	if code == exitInterrupted {

@@ -37,7 +37,7 @@ func (t *tool) run() *cobra.Command {
 		Long: `Pack the working folder, run a command in it as a job, and print its log until it has ended. The exit status is that of the command, and
 the last line on standard output is its own; it is 9 if the job ended for another reason, such as a stop. Flags stand before the command.
 
-Ctrl-C only stops following: the job goes on. The message states how to follow it again and how to stop it.
+Ctrl-C only stops following: the job continues. The message states how to follow it again and how to stop it.
 
 Files are packed as by "signalbox jobs submit --folder": without those that .gitignore and .signalboxignore exclude. A file that looks like a
 secret is refused, and nothing is sent.
@@ -65,7 +65,7 @@ signalbox run --list-files`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the command is its own
 	f.IntVar(&o.gpus, "gpus", 0, "GPUs on each node")
-	f.IntVar(&o.job.Nodes, "nodes", 0, "number of nodes, on each of which the command runs; 1 if unset")
+	f.IntVar(&o.job.Nodes, "nodes", 0, "number of nodes; the command runs on each of them; 1 if unset")
 	f.StringVar(&o.job.Pool, "pool", "", "pool of the nodes")
 	f.StringVar(&o.job.Time, "time", "", "how long the job may run, such as 90m or 1-12:00:00")
 	f.StringVar(&o.job.Name, "name", "", "name of the job")
@@ -105,6 +105,9 @@ func (t *tool) runOwn(cmd *cobra.Command, args []string, o runOptions) error {
 		return err
 	}
 	if o.detach {
+		if r.Script != nil && r.Script.Output != "" {
+			t.Say("%s: --output has no effect with --detach; signalbox logs prints the log", r.ScriptPath)
+		}
 		return t.print(jobKind().columns, raw)
 	}
 	return t.followOwn(cmd, c, raw, r)

@@ -98,7 +98,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 0, got.code, got.err)
 	require.Equal(t, "epoch 1\nx is 0.05\n", got.out)
 	require.NotContains(t, got.err, "hunter2")
-	require.Contains(t, got.err, "Ctrl-C stops following it, and the job goes on")
+	require.Contains(t, got.err, "Ctrl-C stops following it, and the job continues")
 	require.Contains(t, got.err, "the environment is that of uv.lock")
 	require.Equal(t, map[string]any{
 		"name": "mine", "env": map[string]any{"WORD": "hunter2 $HOME"}, "limits": map[string]any{"running_s": 5400.0},
@@ -141,8 +141,8 @@ func TestRun_exitStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		end, attempts string
 		code          int
-		// says is a part of what is written to standard error after the first line; empty if nothing is.
-		says string
+		// adds is a part of what is written to standard error after the first line; empty if nothing is.
+		adds string
 	}{
 		"failed":       {`"state":"failed","end_reason":"user_error","message":"status 3"`, ofCommand, 3, ""},
 		"no memory":    {`"state":"failed","end_reason":"oom_host","message":"out of memory"`, `[{"number":1,"exit_code":137}]`, 137, "train is failed: out of memory"},
@@ -156,8 +156,8 @@ func TestRun_exitStatus(t *testing.T) {
 		got := newHarness(t, s.ServeHTTP).run("run", "--folder", dir, "--", "python", "train.py")
 		require.Equal(t, c.code, got.code, "%s: %s", name, got.err)
 		require.Equal(t, "epoch 1\nx is 0.05\n", got.out, name)
-		require.Contains(t, got.err, c.says, name)
-		require.Equal(t, c.says == "", strings.HasSuffix(got.err, "and the job goes on\n"), "%s: %s", name, got.err)
+		require.Contains(t, got.err, c.adds, name)
+		require.Equal(t, c.adds == "", strings.HasSuffix(got.err, "and the job continues\n"), "%s: %s", name, got.err)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestRun_interrupted(t *testing.T) {
 	dir := filesIn(t, "a.sbatch", "#!/bin/sh\n#SBATCH --output="+filepath.Join(t.TempDir(), "out.txt")+"\ntrue\n")
 	got := newHarness(t, s.ServeHTTP).runContext(ctx, "run", "--folder", dir, "a.sbatch")
 	require.Equal(t, 130, got.code, got.err)
-	require.Contains(t, got.err, "job train goes on; follow it with signalbox logs "+ownID+" --follow, stop it with signalbox jobs stop "+ownID)
+	require.Contains(t, got.err, "job train continues; follow it with signalbox logs "+ownID+" --follow, stop it with signalbox jobs stop "+ownID)
 	require.Contains(t, got.err, "out.txt ends here")
 	for _, request := range s.requests {
 		require.NotContains(t, request, "/stop")
@@ -221,6 +221,9 @@ func TestRun_script(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.out, string(copied))
 	require.Contains(t, got.err, "the script runs on each of its nodes")
+	got = h.run("run", "--folder", dir, "--detach", "two.sbatch")
+	require.Equal(t, 0, got.code, got.err)
+	require.Contains(t, got.err, "--output has no effect with --detach")
 }
 
 func TestRun_choosesPool(t *testing.T) {

@@ -31,14 +31,14 @@ func (t *tool) followOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 	if err := json.Unmarshal(raw, &job); err != nil || job.ID == "" {
 		return errors.New("the server returned a job without an id")
 	}
-	t.Say("job %s (%s) is %s; Ctrl-C stops following it, and the job goes on", job.Name, job.ID, job.State)
+	t.Say("job %s (%s) is %s; Ctrl-C stops following it, and the job continues", job.Name, job.ID, job.State)
 	reader, err := t.newLogReader(cmd.Context(), job.ID, logOptions{tail: -1})
 	if err != nil {
 		return err
 	}
 	copied, err := t.copyLog(reader, r, job)
 	if err != nil {
-		t.goesOn(job, "")
+		t.continues(job, "")
 		return err
 	}
 	err = reader.follow(cmd.Context())
@@ -54,15 +54,15 @@ func (t *tool) followOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 		if copied != nil {
 			name = copied.Name()
 		}
-		t.goesOn(job, name)
+		t.continues(job, name)
 		return err
 	}
 	return t.endOfOwn(cmd, c, last)
 }
 
-// goesOn states what to do with a job that is not followed any more. The name is that of the file of its log, if it has one.
-func (t *tool) goesOn(job ownJob, file string) {
-	t.Say("job %s goes on; follow it with signalbox logs %s --follow, stop it with signalbox jobs stop %s", job.Name, job.ID, job.ID)
+// continues states what to do with a job that is not followed any more. The name is that of the file of its log, if it has one.
+func (t *tool) continues(job ownJob, file string) {
+	t.Say("job %s continues; follow it with signalbox logs %s --follow, stop it with signalbox jobs stop %s", job.Name, job.ID, job.ID)
 	if file != "" {
 		t.Say("%s ends here; signalbox logs %s has the whole log", file, job.ID)
 	}
@@ -74,7 +74,7 @@ func (t *tool) copyLog(reader *logReader, r ownjob.Request, job ownJob) (*os.Fil
 		return nil, nil
 	}
 	name := sbatch.OutputPath(r.Script.Output, job.ID, job.Name, job.Owner)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 		return nil, fmt.Errorf("create the file of --output: %w", err)
 	}
 	file, err := os.Create(name)
@@ -89,7 +89,7 @@ func (t *tool) copyLog(reader *logReader, r ownjob.Request, job ownJob) (*os.Fil
 // reasonOfCommand is the reason of the end of a job whose command ended with another status than 0.
 const reasonOfCommand = "user_error"
 
-// endOfOwn returns how a command has ended: nil for status 0, a CommandError for another one, and an EndedError if it has none.
+// endOfOwn returns how a command has ended: nil for status 0, a StatusError for another one, and an EndedError if it has none.
 func (t *tool) endOfOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessage) error {
 	var job ownJob
 	if err := json.Unmarshal(raw, &job); err != nil {
@@ -108,7 +108,7 @@ func (t *tool) endOfOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessag
 	if job.Message != nil && (job.EndReason == nil || *job.EndReason != reasonOfCommand) {
 		t.Say("job %s is %s: %s", job.Name, job.State, *job.Message)
 	}
-	return &CommandError{Status: status}
+	return &StatusError{Status: status}
 }
 
 // exitStatus returns the exit status of the command in the last attempt of a failed job, or 0 if the job has none.

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/sbatch"
 )
 
-// WithScript returns the request with what its command says about a script in the folder:
+// WithScript returns the request with the script in the folder that its command names:
 //   - a script with lines for sbatch, or with the name of one (.sbatch, .slurm), is read. It is the command itself, or follows a shell, as
 //     in `sh train.sbatch`;
 //   - another script, such as train.sh, is started by the interpreter of its first line, so that a node need not find it among its programs.

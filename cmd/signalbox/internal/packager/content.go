@@ -38,10 +38,12 @@ func compileShapes() []shape {
 			`(?i)aws_?(?:secret_?access|secret|access_?secret)_?key["']?\s*[:=]\s*["']?([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)`)},
 		{name: "password in a URL", hints: []string{"://"}, real: random, text: true, pattern: regexp.MustCompile(
 			`://[^\s/:@"'<>{}$]*:([^\s/:@"'<>{}$]{8,})@[A-Za-z0-9]`)},
-		{name: "assignment of a secret", fold: true, real: random, text: true,
+		{
+			name: "assignment of a secret", fold: true, real: random, text: true,
 			hints: []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "access_key", "private_key", "auth_key"},
 			pattern: regexp.MustCompile(`(?im)(?:secret|token|password|passwd|api[_-]?key|access_key|private_key|auth_key|secret_key)` +
-				`["']?[ \t]*(?::=|[:=])[ \t]*["']?([A-Za-z0-9+/=_-]{20,})["']?(?:[\s,;}#)]|$)`)},
+				`["']?[ \t]*(?::=|[:=])[ \t]*["']?([A-Za-z0-9+/=_-]{20,})["']?(?:[\s,;}#)]|$)`),
+		},
 	}...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -112,9 +113,9 @@ func decide(name string, folder bool, in *level, rules func(*level) []rule) (rul
 
 // last returns the last rule that matches a path.
 func last(rules []rule, name string, folder bool) (rule, bool) {
-	for i := len(rules) - 1; i >= 0; i-- {
-		if rules[i].matches(name, folder) {
-			return rules[i], true
+	for _, r := range slices.Backward(rules) {
+		if r.matches(name, folder) {
+			return r, true
 		}
 	}
 	return rule{}, false
