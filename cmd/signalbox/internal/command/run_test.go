@@ -20,6 +20,8 @@ const ownID = "job_01kab3c4d5e6f7g8h9j0kmnpqr"
 // ownServer is an installation that runs one job, whose end the test states.
 type ownServer struct {
 	pools, end, attempts, log string
+	// queued are the details of the queue that the job has first, each for one request.
+	queued []string
 	// reading is called when the log is read, and keeps it open if it is set.
 	reading func()
 
@@ -49,6 +51,11 @@ func (s *ownServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintf(w, `{"id":%q,"name":"train","owner":"ada","state":"queued"}`, ownID)
 	case "GET /api/jobs/" + ownID:
+		if len(s.queued) > 0 {
+			fmt.Fprintf(w, `{"id":%q,"state":"queued","queue":{"reason":"pool_capacity","reason_detail":%q}}`, ownID, s.queued[0])
+			s.queued = s.queued[1:]
+			return
+		}
 		fmt.Fprintf(w, `{"id":%q,"name":"train","ended_at":"2026-01-31T10:00:00Z",%s}`, ownID, s.end)
 	case "GET /api/jobs/" + ownID + "/attempts":
 		_, _ = io.WriteString(w, s.attempts)
@@ -159,6 +166,16 @@ func TestRun_exitStatus(t *testing.T) {
 		require.Contains(t, got.err, c.adds, name)
 		require.Equal(t, c.adds == "", strings.HasSuffix(got.err, "and the job continues\n"), "%s: %s", name, got.err)
 	}
+}
+
+func TestRun_statesWhyItWaits(t *testing.T) {
+	t.Parallel()
+	s := newOwnServer()
+	s.queued = []string{"", "no room", "no room"}
+	got := newHarness(t, s.ServeHTTP).run("run", "--folder", filesIn(t, "train.py", "print(1)"), "--", "python", "train.py")
+	require.Equal(t, 0, got.code, got.err)
+	require.Equal(t, 1, strings.Count(got.err, "job train waits: no room\n"), got.err)
+	require.Equal(t, "epoch 1\nx is 0.05\n", got.out)
 }
 
 // A Ctrl-C stops following, and changes nothing of the job.

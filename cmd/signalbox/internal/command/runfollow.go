@@ -1,11 +1,13 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/ownjob"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/sbatch"
 	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // ownJob is what the command run looks at of a job.
@@ -41,7 +44,9 @@ func (t *tool) followOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 		t.continues(job, "")
 		return err
 	}
-	err = reader.follow(cmd.Context())
+	if err = t.awaitPlace(cmd.Context(), c, job); err == nil {
+		err = reader.follow(cmd.Context())
+	}
 	if copied != nil {
 		err = errors.Join(err, copied.Close())
 	}
@@ -58,6 +63,31 @@ func (t *tool) followOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 		return err
 	}
 	return t.endOfOwn(cmd, c, last)
+}
+
+// awaitPlace waits until a job is not queued any more, and states why it waits.
+func (t *tool) awaitPlace(ctx context.Context, c *client.Client, job ownJob) error {
+	const first, longest = 200 * time.Millisecond, 5 * time.Second
+	stated := ""
+	for pause := first; ; pause = min(2*pause, longest) {
+		var now struct {
+			State string `json:"state"`
+			Queue *struct {
+				Detail string `json:"reason_detail"`
+			} `json:"queue"`
+		}
+		err := t.Watcher(c).Retry(ctx, func() error { return c.Get(ctx, jobKind().at(job.ID), nil, &now) })
+		if err != nil || now.State != "queued" {
+			return err
+		}
+		if now.Queue != nil && now.Queue.Detail != "" && now.Queue.Detail != stated {
+			stated = now.Queue.Detail
+			t.Say("job %s waits: %s", job.Name, stated)
+		}
+		if clock.Sleep(ctx, t.Clock, pause) != nil {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // continues states what to do with a job that is not followed any more. The name is that of the file of its log, if it has one.
