@@ -164,7 +164,9 @@ func Shell(interpreter []string) bool {
 	return false
 }
 
-// OutputPath returns the name of a file of a pattern in Output: %j is the id of the job, %x its name and %u the user.
+// OutputPath returns the name of a file of a pattern in Output: %j is the id of the job, %x its name and %u the user. Only the pattern can
+// name folders: a slash in one of the three becomes an underscore.
 func OutputPath(pattern, job, name, user string) string {
-	return strings.NewReplacer("%%", "%", "%j", job, "%x", name, "%u", user).Replace(pattern)
+	part := func(text string) string { return strings.NewReplacer("/", "_", "\x00", "_").Replace(text) }
+	return strings.NewReplacer("%%", "%", "%j", part(job), "%x", part(name), "%u", part(user)).Replace(pattern)
 }
