@@ -135,6 +135,11 @@ func TestInspect_rejections(t *testing.T) {
 		"RSA key with suffix":  {named(".ssh/id_rsa_work"), archive.GateSensitive, fault.Refused},
 		"Ed25519 key":          {named("id_ed25519"), archive.GateSensitive, fault.Refused},
 		"netrc":                {named(".netrc"), archive.GateSensitive, fault.Refused},
+		"settings of direnv":   {named(".envrc"), archive.GateSensitive, fault.Refused},
+		"key of a server":      {named("tls/server.key"), archive.GateSensitive, fault.Refused},
+		"credentials":          {named("cloud/credentials.json"), archive.GateSensitive, fault.Refused},
+		"kubeconfig":           {named("prod.kubeconfig"), archive.GateSensitive, fault.Refused},
+		"kubeconfig of a user": {named("home/.kube/config"), archive.GateSensitive, fault.Refused},
 	} {
 		_, err := inspect(c.data)
 		require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.gate), "%s: %v", name, err)

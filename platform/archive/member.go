@@ -29,7 +29,7 @@ func (w *walk) member(h *tar.Header) error {
 	if err := w.take(name, folder); err != nil {
 		return err
 	}
-	if !folder && Sensitive(name) {
+	if !folder && Sensitive(name) != "" {
 		return fault.New(fault.Refused, GateSensitive, GateSensitive+": %s may hold a secret; remove it from the package", shown(name))
 	}
 	return nil
@@ -65,34 +65,6 @@ func (w *walk) take(name string, folder bool) error {
 		w.names[dir] = false
 	}
 	return nil
-}
-
-// Sensitive reports whether a file with this name usually holds secrets.
-func Sensitive(name string) bool {
-	base := strings.ToLower(path.Base(name))
-	for _, pattern := range patterns() {
-		if ok, _ := path.Match(pattern, base); ok {
-			return !harmless(base)
-		}
-	}
-	return false
-}
-
-// patterns returns the patterns for the names of files that usually hold secrets.
-func patterns() []string {
-	return []string{
-		".env", ".env.*", "*.pem", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.p12", "*.pfx", ".netrc", ".pypirc", ".pgpass", ".htpasswd",
-	}
-}
-
-// harmless reports whether base is the name of a template without values. Packages may contain templates.
-func harmless(base string) bool {
-	switch base {
-	case ".env.example", ".env.sample", ".env.template":
-		return true
-	default:
-		return false
-	}
 }
 
 // shown returns a member's name for a message: without control characters, and cut after 128 characters.

@@ -23,6 +23,7 @@ func TestCLI(t *testing.T) {
 		t.Run("tour", func(t *testing.T) { t.Parallel(); w.tour(t) })
 		t.Run("login", func(t *testing.T) { t.Parallel(); w.deviceLogin(t) })
 		t.Run("interrupted", func(t *testing.T) { t.Parallel(); w.interrupted(t) })
+		t.Run("own", func(t *testing.T) { t.Parallel(); w.interruptedRun(t) })
 		t.Run("pull", func(t *testing.T) { t.Parallel(); w.interruptedPull(t) })
 		t.Run("watched", func(t *testing.T) { t.Parallel(); w.watched(t) })
 		t.Run("top", func(t *testing.T) { t.Parallel(); w.top(t) })

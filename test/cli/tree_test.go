@@ -93,12 +93,15 @@ func (h *helper) walk(path string) []node {
 }
 
 // try runs each line of the examples with --help at its end, so that nothing happens, but each command and flag must
-// exist. The examples of a command must contain the command itself.
+// exist. Of signalbox run, --help is the first flag, because the last ones belong to the user's command. The examples of a
+// command must contain the command itself.
 func (h *helper) try(nodes []node) {
 	h.t.Helper()
 	require.NoError(h.t, os.WriteFile(filepath.Join(h.home, "token.txt"), nil, 0o600))
 	var script strings.Builder
-	script.WriteString("set -eu\nsignalbox() { \"$BIN\" \"$@\" --help > /dev/null || { echo \"refused: $*\"; exit 1; }; }\n")
+	script.WriteString("set -eu\nsignalbox() {\n" +
+		"  if [ \"$1\" = run ]; then shift; set -- run --help \"$@\"; else set -- \"$@\" --help; fi\n" +
+		"  \"$BIN\" \"$@\" > /dev/null || { echo \"refused: $*\"; exit 1; }\n}\n")
 	for _, n := range nodes {
 		own := false
 		for _, line := range n.examples {

@@ -75,6 +75,8 @@ func TestGuides(t *testing.T) {
 	text := strings.ReplaceAll(script.String(), "http://127.0.0.1:8080", s.URL)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", text)
 	cmd.Dir = t.TempDir()
+	path := filepath.Dir(testenv.Bin(t, "signalbox")) + string(filepath.ListSeparator) + os.Getenv("PATH")
+	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "PATH="+path, "DBUS_SESSION_BUS_ADDRESS=disabled:")
 	cmd.Stdin = strings.NewReader(s.Password.Reveal() + "\na new password of the guide\n")
 	var errOut strings.Builder
 	cmd.Stderr = &errOut

@@ -44,15 +44,33 @@ type EndedError struct{ Problem string }
 // Error implements error.
 func (e *EndedError) Error() string { return e.Problem }
 
+// StatusError reports that the user's own command ended with another status than 0. The log has what the command printed, so that nothing
+// is added.
+type StatusError struct{ Status int }
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the command ended with status %d", e.Status)
+}
+
+// LinesError reports several problems of what the user wrote, each with a line of its own.
+type LinesError struct{ Lines []string }
+
+// Error implements error.
+func (e *LinesError) Error() string { return strings.Join(e.Lines, "\n") }
+
 // exitCode returns the exit status for the error of a command.
 func exitCode(ctx context.Context, err error) int {
 	refused, isResponse := errors.AsType[*client.Error](err)
+	own, isCommand := errors.AsType[*StatusError](err)
 	switch {
 	case err == nil:
 		return exitOK
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case as[*session.UsageError](err) || errors.Is(err, settings.ErrAddress):
+	case isCommand:
+		return own.Status
+	case as[*session.UsageError](err) || as[*LinesError](err) || errors.Is(err, settings.ErrAddress):
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
@@ -98,7 +116,7 @@ func exitOfStatus(status int) int {
 // report prints the error of a command to standard error and returns the exit status.
 func (t *tool) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
-	if err == nil {
+	if err == nil || as[*StatusError](err) && ctx.Err() == nil {
 		return code
 	}
 	if code == exitInterrupted {
@@ -111,7 +129,13 @@ func (t *tool) report(ctx context.Context, err error) int {
 		fmt.Fprintln(t.Err, string(raw))
 		return code
 	}
-	fmt.Fprintln(t.Err, "signalbox:", output.Printable(problem.Detail))
+	lines := []string{problem.Detail}
+	if many, ok := errors.AsType[*LinesError](err); ok {
+		lines = many.Lines
+	}
+	for _, line := range lines {
+		fmt.Fprintln(t.Err, "signalbox:", output.Printable(line))
+	}
 	if problem.Hint != "" {
 		fmt.Fprintln(t.Err, "  "+problem.Hint)
 	}

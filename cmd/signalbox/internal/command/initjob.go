@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/ownjob"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
@@ -159,7 +160,7 @@ func jobTemplate(r recipeParts, file string, found map[string]string) (string, e
 name: %[4]s-1
 recipe: %[1]s   # the newest version; signalbox recipes lock %[2]s writes down which one
 `, r.Name, file, withFolder(r, file), short)
-	if r.Name == customRecipe {
+	if r.Name == ownjob.Recipe {
 		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")
 	}
 	writeInputs(&b, r.Inputs, found)
@@ -181,7 +182,7 @@ recipe: %[1]s   # the newest version; signalbox recipes lock %[2]s writes down w
 // withFolder returns the arguments with which a job file of a recipe is submitted. The user's own command runs in the folder of
 // the user.
 func withFolder(r recipeParts, file string) string {
-	if r.Name == customRecipe {
+	if r.Name == ownjob.Recipe {
 		return file + " --folder ."
 	}
 	return file

@@ -32,6 +32,7 @@ type logReader struct {
 	tail   int
 	lines  *logview.Writer
 	values *output.Printer // nil if lines are printed as text
+	copied *logview.Writer // nil if lines are printed only
 	last   int64           // number of the last line that was printed or searched
 	array  bool            // lines are collected and printed as one array
 	rows   []json.RawMessage
@@ -118,6 +119,11 @@ func (r *logReader) line(raw json.RawMessage) error {
 	}
 	if l.Seq > 0 {
 		r.last = max(r.last, l.Seq)
+	}
+	if r.copied != nil {
+		if err := r.copied.Line(l); err != nil {
+			return err
+		}
 	}
 	switch {
 	case r.array && len(r.rows) == maxTail:

@@ -183,6 +183,3 @@ func rowsOf[T any](values []T) ([]json.RawMessage, error) {
 	}
 	return rows, nil
 }
-
-// customRecipe is the recipe that runs a command of the user.
-const customRecipe = "custom/custom"

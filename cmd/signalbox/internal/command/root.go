@@ -108,7 +108,8 @@ func readable(root *cobra.Command) {
 // commands returns the commands below signalbox.
 func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
-		t.initJob(), t.preflightCommand(), t.submitAlias(), t.jobs(), t.runs(), t.ps(), t.logsAlias(), t.metrics(), t.samples(), t.artifacts(), t.recipes(), t.find(),
+		t.run(), t.initJob(), t.preflightCommand(), t.submitAlias(), t.jobs(), t.runs(), t.ps(), t.logsAlias(),
+		t.metrics(), t.samples(), t.artifacts(), t.recipes(), t.find(),
 		t.datasets(), t.models(), t.deployments(), t.chat(), t.playground(), t.rubrics(), t.environments(), t.evaluations(),
 		t.projects(), t.teams(), t.shares(), t.quota(), t.profile(),
 		t.fleets(), t.cluster(), t.admin(), t.audit(),

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,8 @@ type submitOptions struct {
 	demo        bool
 	dryRun      bool
 	follow      bool
+	folder      string
+	listFiles   bool
 	idempotency string
 }
 
@@ -37,11 +40,17 @@ func (t *tool) submit(name string) *cobra.Command {
 spec. The newest version of the recipe and its lock are used if the file has none. --dry-run runs all checks and creates no job. With
 --follow, the log is printed until the job has ended, and the exit status is 9 if it has not succeeded.
 
+With --folder, the files of a folder are the code of a custom/custom job: they are packed and uploaded, without those that .gitignore and
+.signalboxignore of the folder exclude. A file that looks like a secret by its name or content is refused, and nothing is sent. --list-files prints
+the files and sends nothing.
+
 A refusal names the line of the file and what mends it.`,
 		Example: strings.ReplaceAll(`signalbox init --recipe demo/chat-tiny
 NAME job.yaml --dry-run
 NAME job.yaml --hparam optim.lr=0.001 --follow
 NAME job.yaml --set resources.pools.0.nodes=2 --set env.HF_HOME=/tmp/hf
+NAME job.yaml --folder . --follow
+NAME --folder . --list-files
 NAME --demo --follow`, "NAME", name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.nameFile(args); err != nil {
@@ -55,6 +64,7 @@ NAME --demo --follow`, "NAME", name),
 	f.BoolVar(&o.dryRun, "dry-run", false, "run all checks and create no job")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job has ended")
 	f.BoolVar(&o.demo, "demo", false, "train the tiny model of the demo instead of the job of a file; --follow draws its curve")
+	f.BoolVar(&o.listFiles, "list-files", false, "print the files of --folder and send nothing")
 	f.StringVar(&o.idempotency, "idempotency-key", "", "a repeat with the same key creates no second job")
 	return cmd
 }
@@ -73,7 +83,9 @@ func addJobFile(cmd *cobra.Command, o *submitOptions) {
 	f.StringVar(&o.name, "name", "", "name of the job, in place of the one in the file")
 	f.StringArrayVar(&o.hparams, "hparam", nil, "hyperparameter: key=value; can be repeated")
 	f.StringArrayVar(&o.sets, "set", nil, "member of the spec: path=value, such as limits.running_s=3600; can be repeated")
+	f.StringVar(&o.folder, "folder", "", "folder with the code of the job, which is packed and uploaded")
 	must(cmd.MarkFlagFilename("file", "yaml", "yml", "json"))
+	must(cmd.MarkFlagDirname("folder"))
 }
 
 // nameFile takes the file from the arguments.
@@ -84,13 +96,21 @@ func (o *submitOptions) nameFile(args []string) error {
 	if len(args) > 0 {
 		o.file = args[0]
 	}
-	if o.file == "" && !o.demo {
+	switch {
+	case o.listFiles && o.folder == "":
+		return session.Usage("--list-files needs --folder")
+	case o.demo && (o.file != "" || o.folder != ""):
+		return session.Usage("--demo submits a job of its own; leave out %s", cmp.Or(o.file, "--folder"))
+	case o.file == "" && !o.demo && !o.listFiles:
 		return session.Usage("name a file with a job, or - for standard input; signalbox init --recipe RECIPE writes one to begin with")
 	}
 	return nil
 }
 
 func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
+	if o.listFiles {
+		return t.listFolder(cmd, o.folder)
+	}
 	c, err := t.Client()
 	if err != nil {
 		return err
@@ -104,7 +124,7 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := t.lockRecipe(cmd.Context(), c, file.spec); err != nil {
+	if err := t.completeSpec(cmd, c, file.spec, o.folder); err != nil {
 		return err
 	}
 	body := map[string]any{"api": jobDialect, "spec": file.spec}
@@ -133,6 +153,23 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 		return t.followDemo(cmd, c, job.id, job.name)
 	}
 	return t.followJob(cmd, c, job.id)
+}
+
+// completeSpec adds to a spec the lock of its recipe, and the package of a folder unless its name is empty. The folder is packed
+// before the first request.
+func (t *tool) completeSpec(cmd *cobra.Command, c *client.Client, spec map[string]any, folder string) error {
+	if folder == "" {
+		return t.lockRecipe(cmd.Context(), c, spec)
+	}
+	packed, err := t.packFolder(cmd.Context(), folder)
+	if err != nil {
+		return err
+	}
+	defer packed.close()
+	if err := t.lockRecipe(cmd.Context(), c, spec); err != nil {
+		return err
+	}
+	return t.sendPackage(cmd.Context(), c, spec, packed)
 }
 
 // createPatience is how long a creation is tried again if its response is lost.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/demo"
-	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 )
@@ -22,9 +21,6 @@ const demoPatience = 5 * time.Minute
 
 // demoJob returns the job that trains the tiny model of the demo. Its dataset is pushed if the installation does not have it.
 func (t *tool) demoJob(ctx context.Context, c *client.Client, o submitOptions) (jobFile, error) {
-	if o.file != "" {
-		return jobFile{}, session.Usage("--demo submits a job of its own; leave out %s", o.file)
-	}
 	dataset, err := demo.PushSample(ctx, &e2eflow.Loop{Client: c, Clock: t.Clock, Timeout: demoPatience})
 	if err != nil {
 		return jobFile{}, err

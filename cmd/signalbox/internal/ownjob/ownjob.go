@@ -3,7 +3,7 @@
 package ownjob
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,10 +19,6 @@ import (
 const (
 	// Recipe is the recipe that runs a command of the user.
 	Recipe = "custom/custom"
-	// dialect is the version of the API.
-	dialect = "service/v1"
-	// defaultPool is the pool that every installation has.
-	defaultPool = "default"
 
 	maxNodes = 4096
 	maxGPUs  = 64
@@ -85,22 +81,34 @@ type Request struct {
 	Env map[string]string
 	// Project is the key of the project; empty for the default.
 	Project string
-	// Package is the id of the submitted folder.
-	Package string
-	// RecipeVersion and Lock are those of Recipe in the catalog of the installation.
-	RecipeVersion string
-	Lock          json.RawMessage
+	// DefaultPool is the pool of a job for which neither a flag nor a line names one.
+	DefaultPool string
 }
 
-// Body returns the body of POST /api/jobs.
-func Body(r Request) (map[string]any, error) {
+// Pool returns the pool that a flag or a line names, or "".
+func (r Request) Pool() string {
+	if r.Script != nil {
+		return r.Script.Pool
+	}
+	return r.Flags.Pool
+}
+
+// GPUs returns the number of GPUs that the job requests on each node.
+func (r Request) GPUs() int {
+	switch {
+	case r.Script != nil:
+		return r.Script.GPUsPerNode
+	case r.Flags.GPUs != nil:
+		return *r.Flags.GPUs
+	}
+	return 0
+}
+
+// Spec returns the spec of the job. Its recipe has a name only, and its source has no package.
+func Spec(r Request) (map[string]any, error) {
 	command, err := r.command()
 	if err != nil {
 		return nil, err
-	}
-	source := map[string]any{"command": command}
-	if r.Package != "" {
-		source["package"] = r.Package
 	}
 	script, err := r.sizes()
 	if err != nil {
@@ -111,9 +119,8 @@ func Body(r Request) (map[string]any, error) {
 		name = nameOf(command, r.ScriptPath)
 	}
 	spec := map[string]any{
-		"name": name, "source": source,
-		"recipe":    map[string]any{"name": Recipe, "version": r.RecipeVersion, "lock": r.Lock},
-		"resources": map[string]any{"pools": []any{pool(script)}},
+		"name": name, "source": map[string]any{"command": command}, "recipe": map[string]any{"name": Recipe},
+		"resources": map[string]any{"pools": []any{r.pool(script)}},
 	}
 	if r.Project != "" {
 		spec["project"] = r.Project
@@ -136,7 +143,7 @@ func Body(r Request) (map[string]any, error) {
 	case runtime != nil:
 		spec["runtime"] = runtime
 	}
-	return map[string]any{"api": dialect, "spec": spec}, nil
+	return spec, nil
 }
 
 // command returns the command that a node runs.
@@ -150,7 +157,7 @@ func (r Request) command() ([]string, error) {
 		command = slices.Concat(r.Script.Interpreter, []string{file}, r.Command)
 	}
 	if len(command) == 0 || command[0] == "" {
-		return nil, errors.New("the command is missing; write it after --, such as signalbox run -- torchrun train.py")
+		return nil, errors.New("the command is missing; name it, as in: signalbox run -- python train.py")
 	}
 	for _, word := range command {
 		if strings.ContainsRune(word, 0) {
@@ -177,11 +184,8 @@ func (r Request) sizes() (*sbatch.Script, error) {
 }
 
 // pool returns the request of nodes.
-func pool(s *sbatch.Script) map[string]any {
-	out := map[string]any{"pool": s.Pool, "nodes": s.Nodes}
-	if s.Pool == "" {
-		out["pool"] = defaultPool
-	}
+func (r Request) pool(s *sbatch.Script) map[string]any {
+	out := map[string]any{"pool": cmp.Or(s.Pool, r.DefaultPool), "nodes": s.Nodes}
 	for name, n := range map[string]int{"gpus_per_node": s.GPUsPerNode, "cpu": s.CPU, "memory_gb": s.MemoryGB} {
 		if n > 0 {
 			out[name] = n
@@ -210,7 +214,7 @@ func (r Request) runtime() (map[string]any, error) {
 // inFolder returns a path with slashes, if it stays in the submitted folder.
 func inFolder(file string) (string, error) {
 	if !filepath.IsLocal(file) || filepath.Clean(file) == "." {
-		return "", errors.New("is not a file in the submitted folder; put it there and write its relative path")
+		return "", errOutside
 	}
 	return filepath.ToSlash(filepath.Clean(file)), nil
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/sbatch"
 )
 
-func number(n int) *int { return &n }
-
 // read returns a script as the command reads it: with the flags.
 func read(t *testing.T, text string, flags Flags) *sbatch.Script {
 	t.Helper()
@@ -25,7 +23,7 @@ func read(t *testing.T, text string, flags Flags) *sbatch.Script {
 const lines = "#!/bin/bash -e\n#SBATCH -J lines -p slow -N 2 -t 1:00:00 --gpus-per-node=4 --mem=10G\n" +
 	"#SBATCH --comment='my notes' --no-requeue -c 8\ntorchrun train.py\n"
 
-func TestBody(t *testing.T) {
+func TestSpec(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script  string
@@ -34,62 +32,68 @@ func TestBody(t *testing.T) {
 		want string
 	}{
 		"command alone": {
-			"", Request{Command: []string{"torchrun", "src/train.py", "--lr", "1"}},
+			"",
+			Request{Command: []string{"torchrun", "src/train.py", "--lr", "1"}},
 			`{"name":"train","source":{"command":["torchrun","src/train.py","--lr","1"]},"resources":{"pools":[{"pool":"default","nodes":1}]}}`,
 		},
 		"all flags": {
-			"", Request{
-				Command: []string{"make"}, Package: "pkg_1", Project: "search", Env: map[string]string{"A": "x\ny"},
+			"",
+			Request{
+				Command: []string{"make"}, Project: "search", Env: map[string]string{"A": "x\ny"},
 				Flags: Flags{
-					GPUs: number(8), Nodes: 2, Pool: "h100", Time: "1-12", Name: "mine", Requirements: "./locks/requirements.txt",
+					GPUs: new(8), Nodes: 2, Pool: "h100", Time: "1-12", Name: "mine", Requirements: "./locks/requirements.txt",
 				},
 			},
-			`{"name":"mine","project":"search","source":{"command":["make"],"package":"pkg_1"},"env":{"A":"x\ny"},"limits":{"running_s":129600},
+			`{"name":"mine","project":"search","source":{"command":["make"]},"env":{"A":"x\ny"},"limits":{"running_s":129600},
 			"runtime":{"requirements":"locks/requirements.txt"},"resources":{"pools":[{"pool":"h100","nodes":2,"gpus_per_node":8}]}}`,
 		},
 		"interpreter and units": {
-			"", Request{Command: []string{"/usr/bin/python3"}, Flags: Flags{Python: "torch-2", Time: "1h30m", GPUs: number(0)}},
+			"",
+			Request{Command: []string{"/usr/bin/python3"}, Flags: Flags{Python: "torch-2", Time: "1h30m", GPUs: new(0)}},
 			`{"name":"python3","source":{"command":["/usr/bin/python3"]},"limits":{"running_s":5400},"runtime":{"node":"torch-2"},
 			"resources":{"pools":[{"pool":"default","nodes":1}]}}`,
 		},
 		"script": {
-			lines, Request{ScriptPath: "jobs/train.sbatch", Command: []string{"a b"}},
+			lines,
+			Request{ScriptPath: "jobs/train.sbatch", Command: []string{"a b"}},
 			`{"name":"lines","notes":"my notes","source":{"command":["/bin/bash","-e","jobs/train.sbatch","a b"]},"limits":{"running_s":3600},
 			"retry":{"max":0},
 			"resources":{"pools":[{"pool":"slow","nodes":2,"gpus_per_node":4,"cpu":8,"memory_gb":10}]}}`,
 		},
 		"flags win over lines": {
-			lines, Request{
+			lines,
+			Request{
 				ScriptPath: "train.sbatch",
-				Flags:      Flags{Nodes: 1, GPUs: number(0), Pool: "fast", Time: "30", Name: "flag"},
+				Flags:      Flags{Nodes: 1, GPUs: new(0), Pool: "fast", Time: "30", Name: "flag"},
 			},
 			`{"name":"flag","notes":"my notes","source":{"command":["/bin/bash","-e","train.sbatch"]},"limits":{"running_s":1800},
 			"retry":{"max":0},"resources":{"pools":[{"pool":"fast","nodes":1,"cpu":8,"memory_gb":10}]}}`,
 		},
 		"script without a name": {
-			"#!/bin/sh\ntrue\n", Request{ScriptPath: "jobs/tune.sbatch"},
+			"#!/bin/sh\ntrue\n",
+			Request{ScriptPath: "jobs/tune.sbatch"},
 			`{"name":"tune","source":{"command":["/bin/sh","jobs/tune.sbatch"]},"resources":{"pools":[{"pool":"default","nodes":1}]}}`,
 		},
 	} {
 		r := c.request
-		r.RecipeVersion, r.Lock = "1.0.1", json.RawMessage(`{"name":"custom/custom"}`)
+		r.DefaultPool = "default"
 		if c.script != "" {
 			r.Script = read(t, c.script, r.Flags)
 		}
-		body, err := Body(r)
+		spec, err := Spec(r)
 		require.NoError(t, err, name)
-		raw, err := json.Marshal(body)
+		raw, err := json.Marshal(spec)
 		require.NoError(t, err, name)
 		var want map[string]any
 		require.NoError(t, json.Unmarshal([]byte(c.want), &want), name)
-		want["recipe"] = map[string]any{"name": Recipe, "version": "1.0.1", "lock": map[string]any{"name": "custom/custom"}}
-		whole, err := json.Marshal(map[string]any{"api": "service/v1", "spec": want})
+		want["recipe"] = map[string]any{"name": Recipe}
+		whole, err := json.Marshal(want)
 		require.NoError(t, err, name)
 		require.JSONEq(t, string(whole), string(raw), name)
 	}
 }
 
-func TestBody_refusals(t *testing.T) {
+func TestSpec_refusals(t *testing.T) {
 	t.Parallel()
 	run := []string{"python", "train.py"}
 	for name, c := range map[string]struct {
@@ -106,15 +110,15 @@ func TestBody_refusals(t *testing.T) {
 		"script above":       {Request{Script: &sbatch.Script{Interpreter: []string{"sh"}}, ScriptPath: "../x"}, `the script "../x"`},
 		"negative nodes":     {Request{Command: run, Flags: Flags{Nodes: -1}}, "--nodes -1"},
 		"many nodes":         {Request{Command: run, Flags: Flags{Nodes: 4097}}, "--nodes 4097"},
-		"negative GPUs":      {Request{Command: run, Flags: Flags{GPUs: number(-1)}}, "--gpus -1"},
-		"many GPUs":          {Request{Command: run, Flags: Flags{GPUs: number(65)}}, "--gpus 65"},
+		"negative GPUs":      {Request{Command: run, Flags: Flags{GPUs: new(-1)}}, "--gpus -1"},
+		"many GPUs":          {Request{Command: run, Flags: Flags{GPUs: new(65)}}, "--gpus 65"},
 		"not a time":         {Request{Command: run, Flags: Flags{Time: "soon"}}, `--time "soon" is not a time`},
 		"no limit":           {Request{Command: run, Flags: Flags{Time: "0"}}, "requests no time limit"},
 		"long time":          {Request{Command: run, Flags: Flags{Time: "9000h"}}, "from one second to one year"},
 		"negative time":      {Request{Command: run, Flags: Flags{Time: "-5m"}}, "from one second to one year"},
 		"long time of Slurm": {Request{Command: run, Flags: Flags{Time: "366-0"}}, "longer than a year"},
 	} {
-		body, err := Body(c.request)
+		body, err := Spec(c.request)
 		require.Nil(t, body, name)
 		require.ErrorContains(t, err, c.want, name)
 	}

@@ -91,11 +91,11 @@ func Read(text string, flags Overrides) (*Script, error) {
 		return nil, RefusedErrors{*refused}
 	}
 	lines := strings.Split(text, "\n")
-	r.script.Interpreter = interpreter(lines[0])
+	r.script.Interpreter = Interpreter(text)
 	first := r.header(lines)
 	r.afterHeader(lines, first)
 	r.resolve()
-	if shell(r.script.Interpreter) {
+	if Shell(r.script.Interpreter) {
 		r.refusals = append(r.refusals, checkBody(strings.Join(lines[first:], "\n"), first+1)...)
 	}
 	if len(r.refusals) > 0 {
@@ -117,15 +117,21 @@ func unreadable(text string) *Refusal {
 	if i := strings.Index(text, "\r\n"); i >= 0 {
 		return &Refusal{at(i), "the line", "ends as in a file of Windows, which shells do not understand; convert the script with dos2unix"}
 	}
-	first, _, _ := strings.Cut(text, "\n")
-	if len(interpreter(first)) == 0 {
+	if len(Interpreter(text)) == 0 {
 		return &Refusal{1, "the script", "must begin with #! and an interpreter; write #!/bin/bash as its first line"}
 	}
 	return nil
 }
 
-// interpreter returns the program of a first line and its arguments: as in Linux, all text after the program is one argument.
-func interpreter(line string) []string {
+// Has reports whether a text has lines with options of sbatch.
+func Has(text string) bool {
+	return strings.HasPrefix(text, directive) || strings.Contains(text, "\n"+directive)
+}
+
+// Interpreter returns the program of the first line of a script and its arguments: as in Linux, all text after the program is one
+// argument. It returns nil if the line names none.
+func Interpreter(script string) []string {
+	line, _, _ := strings.Cut(script, "\n")
 	text, ok := strings.CutPrefix(line, "#!")
 	if !ok {
 		return nil
@@ -144,8 +150,8 @@ func interpreter(line string) []string {
 	return []string{program, argument}
 }
 
-// shell reports whether an interpreter is a shell, whose commands can be checked.
-func shell(interpreter []string) bool {
+// Shell reports whether an interpreter is a shell, whose commands can be checked.
+func Shell(interpreter []string) bool {
 	name := path.Base(interpreter[0])
 	if name == "env" && len(interpreter) > 1 {
 		program, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(interpreter[1], "-S ")), " ")
@@ -158,7 +164,9 @@ func shell(interpreter []string) bool {
 	return false
 }
 
-// OutputPath returns the name of a file of a pattern in Output: %j is the id of the job, %x its name and %u the user.
+// OutputPath returns the name of a file of a pattern in Output: %j is the id of the job, %x its name and %u the user. Only the pattern can
+// name folders: a slash in one of the three becomes an underscore.
 func OutputPath(pattern, job, name, user string) string {
-	return strings.NewReplacer("%%", "%", "%j", job, "%x", name, "%u", user).Replace(pattern)
+	part := func(text string) string { return strings.NewReplacer("/", "_", "\x00", "_").Replace(text) }
+	return strings.NewReplacer("%%", "%", "%j", part(job), "%x", part(name), "%u", part(user)).Replace(pattern)
 }

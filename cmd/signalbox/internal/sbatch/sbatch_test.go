@@ -340,4 +340,5 @@ func TestOptions_areComplete(t *testing.T) {
 func TestOutputPath(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a/name-job_1-me-%j.txt", OutputPath("a/%x-%j-%u-%%j.txt", "job_1", "name", "me"))
+	require.Equal(t, "a/.._.._b-_-_.txt", OutputPath("a/%x-%j-%u.txt", "/", "../../b", "\x00"))
 }

@@ -25,7 +25,7 @@ func count(text string) (int, bool) {
 }
 
 // Seconds reads a time in one of Slurm's formats: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-// days-hours:minutes or days-hours:minutes:seconds. It refuses times of 0, which are no limit in Slurm, and of more than a year.
+// days-hours:minutes or days-hours:minutes:seconds. It refuses times of 0, which Slurm takes as unlimited, and of more than a year.
 func Seconds(text string) (int, error) {
 	switch strings.ToLower(text) {
 	case "unlimited", "infinite", "-1":

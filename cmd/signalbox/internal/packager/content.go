@@ -1,0 +1,191 @@
+package packager
+
+import (
+	"bytes"
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// shape is a form of secrets in the content of files.
+type shape struct {
+	name string
+	// hints are texts, in lower case if fold is set. A content with the secret has at least one of them. They are found much sooner
+	// than the pattern.
+	hints []string
+	fold  bool
+	// pattern matches the secret. Its last group, or the whole match if it has none, is what is tested by real.
+	pattern *regexp.Regexp
+	// real reports whether a match is a secret, and not a placeholder.
+	real func(match string) bool
+	// text means that the shape is searched for only in files that are texts.
+	text bool
+}
+
+// compileShapes returns the shapes that are searched for.
+func compileShapes() []shape {
+	return append(tokenShapes(), []shape{
+		{name: "private key", hints: []string{"PRIVATE KEY"}, real: varied, pattern: regexp.MustCompile(
+			`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\[rnt]|[\s"'+,])+` +
+				`(?:[A-Za-z-]+: [^\n\\]*(?:\\[rnt]|[\s"'+,])+)*([A-Za-z0-9+/=]{40,})`)},
+		{name: "service account", hints: []string{"service_account"}, real: always, pattern: regexp.MustCompile(
+			`(?s)"type"\s*:\s*"service_account".*"private_key"\s*:\s*"|"private_key"\s*:\s*".*"type"\s*:\s*"service_account"`)},
+		{name: "kubeconfig", hints: []string{"client-key-data"}, real: varied, pattern: regexp.MustCompile(
+			`client-key-data["']?\s*:\s*["']?([A-Za-z0-9+/=]{40,})`)},
+		{name: "AWS secret key", hints: []string{"secret"}, fold: true, real: mixed, text: true, pattern: regexp.MustCompile(
+			`(?i)aws_?(?:secret_?access|secret|access_?secret)_?key["']?\s*[:=]\s*["']?([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)`)},
+		{name: "password in a URL", hints: []string{"://"}, real: random, text: true, pattern: regexp.MustCompile(
+			`://[^\s/:@"'<>{}$]*:([^\s/:@"'<>{}$]{8,})@[A-Za-z0-9]`)},
+		{
+			name: "assignment of a secret", fold: true, real: random, text: true,
+			hints: []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "access_key", "private_key", "auth_key"},
+			pattern: regexp.MustCompile(`(?im)(?:secret|token|password|passwd|api[_-]?key|access_key|private_key|auth_key|secret_key)` +
+				`["']?[ \t]*(?::=|[:=])[ \t]*["']?([A-Za-z0-9+/=_-]{20,})["']?(?:[\s,;}#)]|$)`),
+		},
+	}...)
+}
+
+// tokenShapes returns the shapes of the tokens of this product and of well-known services.
+func tokenShapes() []shape {
+	own := []string{
+		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,
+		secret.KindCode, secret.KindLease, secret.KindLink,
+	}
+	begins := make([]string, len(own))
+	for i, kind := range own {
+		begins[i] = kind + "_"
+	}
+	// one is a token that begins with one of the hints.
+	one := func(name, pattern string, hints ...string) shape {
+		return shape{
+			name: name, hints: hints, real: cased,
+			pattern: regexp.MustCompile(`(?:^|[^A-Za-z0-9]|\\[nrt])(` + pattern + `)`),
+		}
+	}
+	signalbox := one("Signalbox token", `(?:`+strings.Join(own, "|")+`)_[0-9A-Za-z]{49}`, begins...)
+	signalbox.real = func(match string) bool { return secret.Kind(match) != "" }
+	dashed := one("API key", `sk-[A-Za-z0-9_-]{32,}`, "sk-")
+	dashed.real = mixed
+	amazon := one("AWS access key", `(?:AKIA|ASIA)[A-Z0-9]{16}(?:[^A-Za-z0-9]|$)`, "AKIA", "ASIA")
+	amazon.real = varied
+	slack := one("Slack token", `xox[abeoprs]-[A-Za-z0-9-]{20,}`, "xox")
+	slack.real = numbered
+	return []shape{
+		signalbox,
+		dashed,
+		amazon,
+		one("Google API key", `AIza[A-Za-z0-9_-]{35}`, "AIza"),
+		one("Google OAuth token", `ya29\.[A-Za-z0-9_-]{30,}`, "ya29."),
+		one("Google client secret", `GOCSPX-[A-Za-z0-9_-]{24,}`, "GOCSPX-"),
+		one("GitHub token", `gh[pousr]_[A-Za-z0-9]{36}`, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+		one("GitHub token", `github_pat_[A-Za-z0-9_]{60,}`, "github_pat_"),
+		one("GitLab token", `(?:glpat|gldt|glrt|glptt)-[A-Za-z0-9_-]{20,}`, "glpat-", "gldt-", "glrt-", "glptt-"),
+		one("Hugging Face token", `hf_[A-Za-z0-9]{30,}`, "hf_"),
+		slack,
+		one("Slack webhook", `hooks\.slack\.com/services/T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}`, "hooks.slack.com"),
+		one("Stripe key", `[sr]k_live_[A-Za-z0-9]{24,}`, "k_live_"),
+		one("npm token", `npm_[A-Za-z0-9]{36}`, "npm_"),
+		one("PyPI token", `pypi-[A-Za-z0-9_-]{60,}`, "pypi-"),
+		one("JSON web token", `eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}`, "eyJ"),
+	}
+}
+
+// find returns the place of the first secret of the shape in a content, and -1 if there is none. The parameter folded is the
+// content in lower case.
+func (h shape) find(content []byte, folded func() []byte) int {
+	if !h.hinted(content, folded) {
+		return -1
+	}
+	for from := 0; ; {
+		at := h.pattern.FindSubmatchIndex(content[from:])
+		if at == nil {
+			return -1
+		}
+		group := len(at) - 2
+		if h.real(string(content[from+at[group] : from+at[group+1]])) {
+			return from + at[group]
+		}
+		from += max(at[group]+1, at[0]+1)
+	}
+}
+
+func (h shape) hinted(content []byte, folded func() []byte) bool {
+	if h.fold {
+		content = folded()
+	}
+	for _, hint := range h.hints {
+		if bytes.Contains(content, []byte(hint)) {
+			return true
+		}
+	}
+	return false
+}
+
+func always(string) bool { return true }
+
+// varied reports whether a token is more than a placeholder such as xxxxxxxx, and not a known example.
+func varied(match string) bool {
+	const least = 2.8 // bits for each character
+	return entropy(match) >= least && !strings.Contains(match, "EXAMPLE")
+}
+
+// cased reports whether a token has upper-case and lower-case letters, in contrast to the names of functions.
+func cased(match string) bool {
+	return varied(match) && strings.ToUpper(match) != match && strings.ToLower(match) != match
+}
+
+// numbered reports whether a token has digits.
+func numbered(match string) bool { return varied(match) && digits(match) > 0 }
+
+// mixed reports whether a token has upper-case and lower-case letters and digits, in contrast to words that are joined.
+func mixed(match string) bool { return cased(match) && digits(match) > 0 }
+
+func digits(s string) int {
+	n := 0
+	for i := range len(s) {
+		if '0' <= s[i] && s[i] <= '9' {
+			n++
+		}
+	}
+	return n
+}
+
+// random reports whether a value looks random: neither words, nor a name, nor a path, nor a placeholder.
+func random(match string) bool {
+	lower := strings.ToLower(match)
+	for _, word := range []string{"example", "placeholder", "your", "xxxx", "changeme", "dummy", "redacted", "0123456789", "1234567890"} {
+		if strings.Contains(lower, word) {
+			return false
+		}
+	}
+	const run, numbers, hexLength, leastHex, least = 16, 2, 32, 3.0, 3.4
+	longest := 0
+	for piece := range strings.FieldsFuncSeq(match, func(r rune) bool { return strings.ContainsRune("-_/.", r) }) {
+		longest = max(longest, len(piece))
+	}
+	if longest < run || digits(match) < numbers {
+		return false
+	}
+	if strings.Trim(lower, "0123456789abcdef") == "" {
+		return len(match) >= hexLength && entropy(lower) >= leastHex
+	}
+	return lower != match && entropy(match) >= least
+}
+
+// entropy returns the Shannon entropy of a text in bits for each byte.
+func entropy(s string) float64 {
+	var counts [256]int
+	for i := range len(s) {
+		counts[s[i]]++
+	}
+	sum := 0.0
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(s))
+			sum -= p * math.Log2(p)
+		}
+	}
+	return sum
+}

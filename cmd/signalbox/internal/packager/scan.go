@@ -1,0 +1,109 @@
+package packager
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+)
+
+const (
+	// windowSize is how much of a file is searched at a time.
+	windowSize = 256 << 10
+	// overlap is how much of a window is searched again with the next one, so that no secret is cut.
+	overlap = 16 << 10
+	// headSize is how much of a file decides whether it is a text.
+	headSize = 8 << 10
+)
+
+// finding is a secret in the content of a file.
+type finding struct {
+	rule string
+	line int
+}
+
+// content is what one reading of a file has found.
+type content struct {
+	size    int64
+	sha256  string
+	finding *finding
+}
+
+// newWindow returns the memory for read.
+func newWindow() []byte { return make([]byte, 0, overlap+windowSize) }
+
+// read reads a file to its end. It stops searching at the first secret. It returns errLarge if the file has more than most bytes.
+// The window is used for one file at a time.
+func read(r io.Reader, shapes []shape, most int64, window []byte) (content, error) {
+	s := &scanner{shapes: shapes}
+	h := sha256.New()
+	window = window[:0]
+	var size int64
+	for {
+		begin := len(window)
+		n, err := io.ReadFull(r, window[begin:begin+windowSize])
+		window = window[:begin+n]
+		if size += int64(n); size > most {
+			return content{}, errLarge
+		}
+		_, _ = h.Write(window[begin:])
+		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !end {
+			return content{}, err
+		}
+		if n > 0 {
+			s.search(window)
+		}
+		if end {
+			return content{size: size, sha256: hex.EncodeToString(h.Sum(nil)), finding: s.found}, nil
+		}
+		window = s.keep(window)
+	}
+}
+
+// scanner searches a file for secrets, one window after the other.
+type scanner struct {
+	shapes []shape
+	found  *finding
+	begun  bool
+	binary bool
+	lines  int // complete lines before the window
+}
+
+// search searches a window.
+func (s *scanner) search(window []byte) {
+	if s.found != nil {
+		return
+	}
+	if !s.begun {
+		s.begun, s.binary = true, bytes.IndexByte(window[:min(len(window), headSize)], 0) >= 0
+	}
+	var lower []byte
+	folded := func() []byte {
+		if lower == nil {
+			lower = bytes.ToLower(window)
+		}
+		return lower
+	}
+	for _, h := range s.shapes {
+		if s.binary && h.text {
+			continue
+		}
+		if at := h.find(window, folded); at >= 0 {
+			s.found = &finding{rule: h.name}
+			if !s.binary {
+				s.found.line = s.lines + 1 + bytes.Count(window[:at], []byte("\n"))
+			}
+			return
+		}
+	}
+}
+
+// keep moves the end of a window to its beginning and returns it.
+func (s *scanner) keep(window []byte) []byte {
+	dropped := max(len(window)-overlap, 0)
+	s.lines += bytes.Count(window[:dropped], []byte("\n"))
+	n := copy(window, window[dropped:])
+	return window[:n]
+}
