@@ -155,10 +155,10 @@ func jobTemplate(r recipeParts, file string, found map[string]string) (string, e
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A job of %[1]s.
 #   submit it:               signalbox submit %[3]s --follow
-#   check it only:           signalbox preflight %[2]s
+#   check it only:           signalbox preflight %[3]s
 #   all members of the spec: signalbox explain jobspec
 name: %[4]s-1
-recipe: %[1]s   # the newest version; signalbox recipes lock %[2]s writes down which one
+recipe: %[1]s   # signalbox recipes lock %[2]s writes its version into this file
 `, r.Name, file, withFolder(r, file), short)
 	if r.Name == ownjob.Recipe {
 		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")

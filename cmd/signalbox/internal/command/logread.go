@@ -95,12 +95,12 @@ func (t *tool) newLogReader(ctx context.Context, called string, o logOptions) (*
 	return r, nil
 }
 
-// source returns the id of the job or the run that has reported something.
+// source returns the id of the job or the run that has reported something: of several jobs with a name, that of the newest.
 func (t *tool) source(ctx context.Context, c *client.Client, called string) (string, error) {
 	if isID(runKind().prefix, called) {
 		return called, nil
 	}
-	id, err := t.id(ctx, c, jobKind(), called)
+	id, err := t.newest(ctx, c, jobKind(), called)
 	if !as[*NotFoundError](err) {
 		return id, err
 	}

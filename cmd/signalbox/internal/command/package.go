@@ -44,7 +44,7 @@ func (t *tool) listFolder(cmd *cobra.Command, dir string) error {
 	}
 	type row struct {
 		Path     string `json:"path"`
-		Size     int64  `json:"size_bytes"`
+		Size     *int64 `json:"size_bytes"` // null for files that are not packed
 		Mode     string `json:"mode"`
 		SHA256   string `json:"sha256"`
 		Excluded string `json:"excluded"`
@@ -57,7 +57,11 @@ func (t *tool) listFolder(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	for _, f := range listing.Files {
-		if err := add(row{Path: f.Path, Size: f.Size, Mode: fmt.Sprintf("%04o", f.Mode), SHA256: f.SHA256, Excluded: f.Excluded}); err != nil {
+		size := &f.Size
+		if f.Excluded != "" {
+			size = nil
+		}
+		if err := add(row{Path: f.Path, Size: size, Mode: fmt.Sprintf("%04o", f.Mode), SHA256: f.SHA256, Excluded: f.Excluded}); err != nil {
 			return err
 		}
 	}
@@ -83,10 +87,11 @@ func (t *tool) listFolder(cmd *cobra.Command, dir string) error {
 	return unlessStopped(cmd.Context(), listing.Err())
 }
 
-// packFolder packs a folder, and checks the package as the server does. Nothing is sent. The caller closes the package.
-func (t *tool) packFolder(ctx context.Context, dir string) (*codePackage, error) {
+// packFolder packs a folder but for the files in without, and checks the package as the server does. Nothing is sent. The caller closes
+// the package.
+func (t *tool) packFolder(ctx context.Context, dir string, without ...string) (*codePackage, error) {
 	limits := packager.DefaultLimits()
-	listing, err := packager.List(ctx, dir, limits)
+	listing, err := packager.List(ctx, dir, limits, without...)
 	if err == nil {
 		err = listing.Err()
 	}

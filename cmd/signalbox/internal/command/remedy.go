@@ -61,9 +61,7 @@ func (f jobFile) place(gate, detail string) string {
 	if gate == "dialect" {
 		path = []any{"body", member}
 	}
-	if name := namedIn(f.spec[member], detail); name != "" {
-		path = append(path, name)
-	}
+	path = append(path, namedIn(f.spec[member], wordsOf(detail))...)
 	at, err := jobfile.Find(f.raw, path)
 	if err != nil || at.Missing {
 		return ""
@@ -71,22 +69,49 @@ func (f jobFile) place(gate, detail string) string {
 	return fmt.Sprintf("%s:%d: ", f.name, at.Line)
 }
 
-// namedIn returns the member of an object that a text names, or "".
-func namedIn(object any, text string) string {
-	members, _ := object.(map[string]any)
-	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(` ,;:"'`, r) })
-	for _, word := range words {
-		if _, ok := members[word]; ok {
-			return word
+// wordsOf returns the words of a text that can name a member or a value.
+func wordsOf(text string) map[string]bool {
+	words := map[string]bool{}
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(` ,;"'`, r) }) {
+		words[strings.TrimSuffix(word, ":")] = true
+	}
+	return words
+}
+
+// namedIn returns the path of the first member of a value that has one of the words as its name or its text. The result is nil if there
+// is none.
+func namedIn(value any, words map[string]bool) []any {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range sortedKeys(value) {
+			if text, isText := value[name].(string); words[name] || isText && words[text] {
+				return []any{name}
+			}
+		}
+		for _, name := range sortedKeys(value) {
+			if inner := namedIn(value[name], words); inner != nil {
+				return append([]any{name}, inner...)
+			}
+		}
+	case []any:
+		for i, item := range value {
+			if inner := namedIn(item, words); inner != nil {
+				return append([]any{i}, inner...)
+			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // remedy returns what mends the refusal of a gate, or "" if its text contains it already.
 func (t *tool) remedy(ctx context.Context, c *client.Client, file jobFile, gate, detail string) string {
 	switch gate {
+	case "environment":
+		return "remove the variable; a program that needs it can be started as: env NAME=VALUE program"
 	case "recipe_handshake":
+		if strings.Contains(detail, "the catalog has no") {
+			return "the recipes and their newest versions: signalbox recipes ls"
+		}
 		return fmt.Sprintf("write the current lock into the file: signalbox recipes lock %s --update", file.name)
 	case "hparams":
 		return fmt.Sprintf("the parameters and their values: signalbox recipes get %s", recipeName(file.spec))

@@ -41,6 +41,25 @@ func (t *tool) id(ctx context.Context, c *client.Client, k kind, called string) 
 	case 0:
 		return "", &NotFoundError{fmt.Sprintf("no %s is called %q; %s lists those that you may see", k.one, called, k.listedBy())}
 	}
+	return "", k.ambiguous(called, found)
+}
+
+// newest is like id, but of several objects with the name it returns the newest one, and names it to the user. It is for commands that
+// change nothing, and for kinds whose lists begin with the newest object.
+func (t *tool) newest(ctx context.Context, c *client.Client, k kind, called string) (string, error) {
+	if called == "" || isID(k.prefix, called) {
+		return t.id(ctx, c, k, called)
+	}
+	found, err := t.named(ctx, c, k, called)
+	if err != nil || len(found) < 2 {
+		return t.id(ctx, c, k, called)
+	}
+	t.Say("%d %s are called %q; this is the newest, %s (%s)", len(found), k.many, called, found[0].id, found[0].where())
+	return found[0].id, nil
+}
+
+// ambiguous returns the error for a name that several objects have.
+func (k kind) ambiguous(called string, found []candidate) error {
 	texts := make([]string, 0, maxNamed)
 	for _, f := range found[:min(len(found), maxNamed)] {
 		texts = append(texts, f.id+" ("+f.where()+")")
@@ -49,7 +68,7 @@ func (t *tool) id(ctx context.Context, c *client.Client, k kind, called string) 
 	if len(found) > maxNamed {
 		more = ", …"
 	}
-	return "", session.Usage("%d %s are called %q; use an id: %s%s", len(found), k.many, called, strings.Join(texts, ", "), more)
+	return session.Usage("%d %s are called %q; use an id: %s%s", len(found), k.many, called, strings.Join(texts, ", "), more)
 }
 
 // isID reports whether a text has the form of the ids with a prefix: the prefix and 26 letters and digits.

@@ -46,6 +46,9 @@ A script with #SBATCH lines, alone or after a shell, takes effect as with sbatch
 --output, a file on this machine to which the log is written too. Flags win over lines. A line that has no meaning here is refused with its
 number and the remedy. Another script of the folder is run by the interpreter of its first line.
 
+What the command writes to its folder is gone when the job ends, unless it reports it: run.artifact of the module signalbox keeps a file, and
+"signalbox artifacts pull" downloads it.
+
 The environment is an interpreter of the node (--python), that of a file with pinned packages (--requirements) or of uv.lock in the folder, or
 otherwise Python with only the module signalbox. Without --pool, the job runs in the pool default, or in the only one.
 
@@ -92,7 +95,7 @@ func (t *tool) runOwn(cmd *cobra.Command, args []string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	packed, err := t.packFolder(cmd.Context(), o.folder)
+	packed, err := t.packFolder(cmd.Context(), o.folder, ownFiles(r, o)...)
 	if err != nil {
 		return err
 	}
@@ -151,6 +154,29 @@ func (t *tool) ownRequest(cmd *cobra.Command, args []string, o runOptions) (ownj
 		return r, session.Usage("%s: %s", o.envFile, err)
 	}
 	return r, nil
+}
+
+// ownFiles returns the paths of the files of the folder that this command itself reads or writes: that of the variables, and that of the log.
+func ownFiles(r ownjob.Request, o runOptions) []string {
+	files := []string{o.envFile}
+	if r.Script != nil {
+		files = append(files, r.Script.Output)
+	}
+	folder, err := filepath.Abs(o.folder)
+	if err != nil {
+		return nil
+	}
+	var inside []string
+	for _, file := range files {
+		whole, err := filepath.Abs(file)
+		if err != nil {
+			continue
+		}
+		if path, err := filepath.Rel(folder, whole); file != "" && err == nil && filepath.IsLocal(path) {
+			inside = append(inside, filepath.ToSlash(path))
+		}
+	}
+	return inside
 }
 
 // notOfRuns refuses a command that is meant for "signalbox runs".

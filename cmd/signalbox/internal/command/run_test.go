@@ -118,6 +118,25 @@ func TestRun(t *testing.T) {
 	}, s.body.Spec)
 }
 
+func TestRun_leavesOutItsOwnFiles(t *testing.T) {
+	t.Parallel()
+	s := newOwnServer()
+	h := newHarness(t, s.ServeHTTP)
+	const key = "ghp_0123456789abcdefghijABCDEFGHIJ012345\n"
+	dir := filesIn(t, "train.py", "print(1)", ".env", "WORD=hunter2\n", "log/job.log", key)
+	log := filepath.Join(dir, "log", "job.log")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "train.sbatch"), []byte("#!/bin/sh\n#SBATCH --output="+log+"\ntrue\n"), 0o600))
+	run := func(command ...string) result {
+		return h.run(append([]string{"run", "--folder", dir, "--detach", "--env-file", filepath.Join(dir, ".env")}, command...)...)
+	}
+	got := run("python", "train.py")
+	require.Equal(t, 2, got.code, got.err)
+	require.Contains(t, got.err, "log/job.log:1", "another command does not write the log")
+	require.NotContains(t, got.err, ".env:")
+	require.Equal(t, 0, run("train.sbatch").code)
+	require.Equal(t, map[string]any{"WORD": "hunter2"}, s.body.Spec["env"])
+}
+
 func TestRun_runtime(t *testing.T) {
 	t.Parallel()
 	s := newOwnServer()
@@ -151,6 +170,10 @@ func TestRun_exitStatus(t *testing.T) {
 		// adds is a part of what is written to standard error after the first line; empty if nothing is.
 		adds string
 	}{
+		"after success": {
+			`"state":"succeeded","end_reason":"completed"`, `[{"number":1,"exit_code":4}]`, 4,
+			"reported its success, but its command ended with status 4",
+		},
 		"failed":       {`"state":"failed","end_reason":"user_error","message":"status 3"`, ofCommand, 3, ""},
 		"no memory":    {`"state":"failed","end_reason":"oom_host","message":"out of memory"`, `[{"number":1,"exit_code":137}]`, 137, "train is failed: out of memory"},
 		"a signal":     {`"state":"failed","end_reason":"user_error","message":"signal 11"`, `[{"number":1,"exit_code":-1}]`, 9, "not succeeded: signal 11"},

@@ -34,7 +34,8 @@ func (t *tool) followOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 	if err := json.Unmarshal(raw, &job); err != nil || job.ID == "" {
 		return errors.New("the server returned a job without an id")
 	}
-	t.Say("job %s (%s) is %s; Ctrl-C stops following it, and the job continues", job.Name, job.ID, job.State)
+	t.Say("job %s (%s) is %s; its curves: signalbox metrics %s --plot", job.Name, job.ID, job.State, job.ID)
+	t.Say("Ctrl-C stops following it, and the job continues")
 	reader, err := t.newLogReader(cmd.Context(), job.ID, logOptions{tail: -1})
 	if err != nil {
 		return err
@@ -125,14 +126,17 @@ func (t *tool) endOfOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessag
 	if err := json.Unmarshal(raw, &job); err != nil {
 		return fmt.Errorf("decode a job: %w", err)
 	}
-	if job.State == wanted("") {
-		return nil
-	}
 	status, err := t.exitStatus(cmd, c, job)
 	if err != nil {
 		return err
 	}
-	if status <= 0 {
+	switch {
+	case job.State == wanted("") && status > 0:
+		t.Say("job %s has reported its success, but its command ended with status %d", job.Name, status)
+		return &StatusError{Status: status}
+	case job.State == wanted(""):
+		return nil
+	case status <= 0:
 		return ended(job.ID, raw, wanted(""))
 	}
 	if job.Message != nil && (job.EndReason == nil || *job.EndReason != reasonOfCommand) {
@@ -141,9 +145,9 @@ func (t *tool) endOfOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessag
 	return &StatusError{Status: status}
 }
 
-// exitStatus returns the exit status of the command in the last attempt of a failed job, or 0 if the job has none.
+// exitStatus returns the exit status of the command in the last attempt of a job, or 0 if the job was stopped or has none.
 func (t *tool) exitStatus(cmd *cobra.Command, c *client.Client, job ownJob) (int, error) {
-	if job.State != "failed" {
+	if job.State == "stopped" {
 		return 0, nil
 	}
 	number, status := 0, 0

@@ -186,7 +186,7 @@ func TestRun_servesUntilContextEnds(t *testing.T) {
 	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
 	require.NoError(t, err)
 	for _, text := range []string{
-		"Console   " + w.URL + "/login?next=/jobs/job_1#link=lnk_demo  (signed in by this link, once, within 10 minutes)", w.URL + "/api", "admin / " + strings.TrimSpace(string(kept)), "shown once", "/inference/dep_1/v1/chat/completions", "Bearer dtk_demo", o.Data,
+		"Console   " + w.URL + "/login?next=/jobs/job_1#link=lnk_demo  (signed in by this link, once, within 10 minutes)", w.URL + "/api", "admin / " + strings.TrimSpace(string(kept)), "saved in " + o.Data, "/inference/dep_1/v1/chat/completions", "Bearer dtk_demo", o.Data,
 	} {
 		require.Contains(t, out.buf.String(), text)
 	}

@@ -23,6 +23,7 @@ func Dev(ctx context.Context, o Options, signedIn func(ctx context.Context, addr
 		return err
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
+	fmt.Fprintf(o.Out, "starting a server with its data in %s\n", o.Data)
 	password, err := keepPassword(o.Data)
 	if err != nil {
 		return err
@@ -64,8 +65,9 @@ func Dev(ctx context.Context, o Options, signedIn func(ctx context.Context, addr
   Data      %s, with the dataset %s
 
   Next, in another terminal:
-            %[6]s submit --demo --follow                 train a tiny model in half a minute
-            %[6]s init --recipe demo/chat-tiny           write a job file of your own
+            %[6]s run -- python train.py          run your own script, here train.py of the working folder
+            %[6]s submit --demo --follow          train a tiny model, which takes about a minute
+            %[6]s init --recipe demo/chat-tiny    write a job file to change
   Stop:     Ctrl-C (everything is kept)
 `, signInLink(ctx, o, server.Address, "/"), password.text.Reveal(), password.note(), o.Data, sample.Ref, command)
 	return server.wait(ctx)

@@ -39,15 +39,18 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 	w := newFakeServer(t)
 	o := options(t, "serves", w.URL)
 	o.Once = false
+	out := &lines{found: make(chan struct{}), until: "Stop:"}
+	o.Out = out
 	ctx, stop := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { first <- Run(ctx, o) }()
 	// Wait until the first demo has finished the loop and serves.
-	require.Eventually(t, func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return len(w.stopped) > 0
-	}, time.Minute, 5*time.Millisecond)
+	select {
+	case <-out.found:
+	case err := <-first:
+		require.NoError(t, err)
+		require.Fail(t, "the first demo ended by itself")
+	}
 	require.FileExists(t, filepath.Join(o.Data, "ready.json"))
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(o.Data, "trapped")); return err == nil }, time.Minute, 5*time.Millisecond)
 	before := snapshotFolder(t, o.Data)

@@ -30,7 +30,7 @@ type password struct {
 
 func (p password) note() string {
 	if p.fresh {
-		return "generated for this installation, shown once"
+		return "generated for this installation, saved in " + p.file
 	}
 	return "from the first run, saved in " + p.file
 }

@@ -22,7 +22,7 @@ import (
 func (r Request) WithScript(folder string) (Request, error) {
 	at := scriptIndex(folder, r.Command)
 	if at < 0 {
-		return r, nil
+		return r, checkProgram(r.Command)
 	}
 	name, err := below(folder, r.Command[at])
 	if err != nil {
@@ -34,8 +34,14 @@ func (r Request) WithScript(folder string) (Request, error) {
 	}
 	before, after := r.Command[:at], r.Command[at+1:]
 	if !forSbatch(name, text) {
-		if interpreter := sbatch.Interpreter(text); at == 0 && len(interpreter) > 0 {
+		interpreter := sbatch.Interpreter(text)
+		switch {
+		case at == 0 && len(interpreter) > 0:
 			r.Command = slices.Concat(interpreter, []string{filepath.ToSlash(name)}, after)
+		case at == 0 && strings.HasSuffix(name, ".py"):
+			return r, fmt.Errorf("%[1]s does not begin with #!; write: python %[1]s", name)
+		case at == 0 && strings.HasSuffix(name, ".sh"):
+			return r, fmt.Errorf("%[1]s does not begin with #!; write: bash %[1]s", name)
 		}
 		return r, nil
 	}
@@ -52,6 +58,21 @@ func (r Request) WithScript(folder string) (Request, error) {
 	}
 	r.Script, r.ScriptPath, r.Command = script, name, slices.Clone(after)
 	return r, nil
+}
+
+// checkProgram refuses a command whose first word is not a program, but a script that the folder does not have, or a line of the shell.
+func checkProgram(command []string) error {
+	if len(command) == 0 {
+		return nil
+	}
+	program := command[0]
+	if len(command) == 1 && strings.ContainsAny(program, " \t\n|&;<>$") {
+		return fmt.Errorf("%q is not the name of a program; a line of the shell is run by: bash -c %[1]q", program)
+	}
+	if !filepath.IsAbs(program) && slices.Contains([]string{".py", ".sh", ".sbatch", ".slurm"}, path.Ext(filepath.ToSlash(program))) {
+		return fmt.Errorf("the script %q %w", program, errOutside)
+	}
+	return nil
 }
 
 // ScriptError is what is wrong with a script. It contains sbatch.RefusedErrors.

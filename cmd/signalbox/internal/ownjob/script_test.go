@@ -22,6 +22,7 @@ func folder(t *testing.T) string {
 		"array.sh":     "#!/bin/sh\n#SBATCH --array=1-3\nsrun true\n",
 		"python":       "#!/bin/sh\n#SBATCH -N 2\n",
 		"data.txt":     "two.sh\n",
+		"train.py":     "print(1)\n",
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -48,7 +49,7 @@ func TestWithScript(t *testing.T) {
 		"argument of a script": {[]string{"sh", "data.txt", "jobs/two.sh"}, []string{"sh", "data.txt", "jobs/two.sh"}, ""},
 		"another script":       {[]string{"train.sh", "1"}, []string{"/bin/bash", "-e", "train.sh", "1"}, ""},
 		"program":              {[]string{"python", "jobs/two.sh"}, []string{"python", "jobs/two.sh"}, ""},
-		"no such file":         {[]string{"./missing.sh"}, []string{"./missing.sh"}, ""},
+		"file of the node":     {[]string{"/opt/tools/start.sh"}, []string{"/opt/tools/start.sh"}, ""},
 		"folder":               {[]string{"./jobs"}, []string{"./jobs"}, ""},
 		"no script":            {[]string{"./data.txt"}, []string{"./data.txt"}, ""},
 	} {
@@ -71,6 +72,15 @@ func TestWithScript_refusals(t *testing.T) {
 	require.ErrorContains(t, err, "array.sh: line 2: --array has no meaning here")
 	_, err = Request{Command: []string{"no-first.sh"}}.WithScript(dir)
 	require.ErrorContains(t, err, "must begin with #!")
+	for problem, command := range map[string][]string{
+		"train.py does not begin with #!; write: python train.py":        {"train.py", "--lr", "1"},
+		`the script "missing.sbatch" is not a file in the submitted`:     {"missing.sbatch"},
+		`a line of the shell is run by: bash -c "echo hi && ls"`:         {"echo hi && ls"},
+		`the script "./none.py" is not a file in the submitted folder; `: {"./none.py"},
+	} {
+		_, err = Request{Command: command}.WithScript(dir)
+		require.ErrorContains(t, err, problem)
+	}
 	_, err = Request{Command: []string{"array.sh"}, Flags: Flags{Nodes: -1}}.WithScript(dir)
 	require.ErrorContains(t, err, "--nodes -1")
 	for _, outside := range []string{"../two.sh", filepath.Join(dir, "jobs", "two.sh")} {

@@ -38,12 +38,14 @@ type walker struct {
 	seen     int
 	// folded maps the lower-case form of each packed path, and of the folders above it, to the path.
 	folded map[string]string
-	out    *Listing
+	// without are the paths of files that the caller leaves out.
+	without []string
+	out     *Listing
 }
 
-// List examines a folder. It reads every file that is not excluded. The error is ErrLimit if the files exceed the limits; refused
+// List examines a folder. It reads every file that is not excluded, by the patterns of the folder or by its path in without. The error is ErrLimit if the files exceed the limits; refused
 // files are in the result.
-func List(ctx context.Context, dir string, limits Limits) (*Listing, error) {
+func List(ctx context.Context, dir string, limits Limits, without ...string) (*Listing, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the folder: %w", err)
@@ -55,8 +57,8 @@ func List(ctx context.Context, dir string, limits Limits) (*Listing, error) {
 	}
 	w := &walker{
 		root: root, resolved: resolved, limits: limits, builtin: builtinRules(), shapes: compileShapes(), window: newWindow(),
-		folded: map[string]string{},
-		out:    &Listing{dir: dir},
+		folded: map[string]string{}, without: without,
+		out: &Listing{dir: dir},
 	}
 	if err := w.folder(ctx, "", nil); err != nil {
 		return nil, err
@@ -115,6 +117,10 @@ func (w *walker) entries(name string) ([]fs.DirEntry, error) {
 
 // entry examines an entry of a folder.
 func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, in *level) error {
+	if slices.Contains(w.without, name) {
+		w.exclude(name, e.IsDir(), "used by the command itself")
+		return nil
+	}
 	if why := w.exclusion(name, e.IsDir(), in); why != "" {
 		w.exclude(name, e.IsDir(), why)
 		return nil
