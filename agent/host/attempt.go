@@ -157,7 +157,7 @@ func (w *work) readyAttempt(ctx context.Context, dir string) (shim.Start, error)
 	if err := w.detail("building the Python environment"); err != nil {
 		return shim.Start{}, err
 	}
-	env, err := w.host.envs.Ensure(ctx, spec.Environment, w.dir)
+	env, err := w.environment(ctx, spec.Environment)
 	if err != nil {
 		return shim.Start{}, err
 	}

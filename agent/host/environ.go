@@ -74,10 +74,14 @@ func gang(name string) bool {
 
 // baseEnv returns the variables that every process of a work receives.
 func (w *work) baseEnv(env pyenv.Environment) map[string]string {
-	return map[string]string{
-		"PATH": env.Bin() + ":" + systemPath, "VIRTUAL_ENV": env.Dir,
+	v := map[string]string{
+		"PATH": env.Bin() + ":" + systemPath,
 		"HOME": w.path("work"), "TMPDIR": w.path("tmp"), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
 	}
+	if env.Virtual() {
+		v["VIRTUAL_ENV"] = env.Dir
+	}
+	return v
 }
 
 func flat(v map[string]string) []string {

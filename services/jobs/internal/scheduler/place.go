@@ -124,7 +124,7 @@ func nodeOf(n *fleet.Node) Node {
 	return Node{
 		ID: n.ID, Name: n.Name, Pools: n.Permitted, Refused: without(n.Pools, n.Permitted), GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
 		SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
-		Drivers: n.Drivers, ClosesNetwork: n.ClosesNetwork(),
+		Drivers: n.Drivers, ClosesNetwork: n.ClosesNetwork(), Runtimes: n.Runtimes,
 	}
 }
 
@@ -173,7 +173,11 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if err != nil {
 		return err
 	}
-	if j.NoNetwork && slices.ContainsFunc(d.Places, func(p Place) bool { return !nodes[p.NodeID].ClosesNetwork }) {
+	unsuited := func(p Place) bool {
+		n := nodes[p.NodeID]
+		return j.NoNetwork && !n.ClosesNetwork || !fleet.Offers(n.Runtimes, j.Runtime)
+	}
+	if slices.ContainsFunc(d.Places, unsuited) {
 		return errRaced
 	}
 	before := j.State
