@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -164,3 +166,38 @@ func TestAttempt_interpreterOfNode(t *testing.T) {
 	}
 }
 
+// Attempts that run at the same time on a machine get different ports for their main process, even from agents that draw
+// the same numbers.
+func TestAttempt_masterPort(t *testing.T) {
+	t.Parallel()
+	const script = `exec python3 -u -c '
+import os, socket, time
+with socket.socket() as s:
+    s.bind(("", int(os.environ["MASTER_PORT"]))); s.listen()
+    print(os.environ["SERVICE_JOB_MASTER_PORT"], os.environ["PET_MASTER_PORT"])
+    time.sleep(300)
+'`
+	var ports []string
+	for range 3 {
+		a := newAttempt(t, script, nil)
+		a.stop()
+		a.host, a.stop = openRandom(t, a.dir, a.plane, isolate(nil), newFewPorts(0, 5))
+		a.work.Attempt.Env = map[string]string{"SERVICE_JOB_NNODES": "1", "SERVICE_JOB_MASTER_PORT": "29500"}
+		a.apply()
+		a.reach(executor.PhaseRunning)
+		require.Eventually(t, func() bool { return strings.HasSuffix(a.logText(), "\n") }, time.Minute, 5*time.Millisecond)
+		port, same, ok := strings.Cut(strings.TrimSpace(a.logText()), " ")
+		require.True(t, ok, a.logText())
+		require.Equal(t, port, same)
+		require.NotContains(t, ports, port)
+		require.NotEqual(t, "29500", port)
+		ports = append(ports, port)
+	}
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(ports))), 3)
+
+	a := newAttempt(t, `echo "$SERVICE_JOB_MASTER_PORT $MASTER_PORT $PET_MASTER_PORT"`, nil)
+	a.work.Attempt.Env = map[string]string{"SERVICE_JOB_NNODES": "2", "SERVICE_JOB_MASTER_PORT": "29507", "MASTER_PORT": "1234"}
+	a.apply()
+	require.Zero(t, a.reach(executor.PhaseExited).Exit.Code)
+	require.Equal(t, "29507 1234 29507\n", a.logText(), "several nodes must agree on the port, and the user's variable applies")
+}

@@ -58,6 +58,8 @@ func TestRuntime_nodes(t *testing.T) {
 	second := able.attempt()
 	require.Equal(t, "cuda", second.GetAttempt().GetEnvironment().GetPython())
 	able.see(second, jobsv1.Phase_PHASE_PREPARING)
+	port := func(w *jobsv1.Work) string { return w.GetAttempt().GetEnv()["SERVICE_JOB_MASTER_PORT"] }
+	require.Equal(t, []string{"29500", "29501"}, []string{port(work), port(second)}, "attempts of a node must not share a port")
 
 	clone, err := w.jobs().CloneJob(w.as(alice()), &jobsv1.CloneJobRequest{JobId: first.GetId()})
 	require.NoError(t, err)

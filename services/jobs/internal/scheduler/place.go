@@ -192,6 +192,10 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if err != nil {
 		return err
 	}
+	port, err := s.Works.FreeMasterPort(ctx, tx, d.Places[0].NodeID)
+	if err != nil {
+		return err
+	}
 	for _, p := range d.Places {
 		need := p.Pool.Need()
 		w := &assignment.Work{
@@ -199,7 +203,7 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 			Kind:     assignment.Attempt, Desired: assignment.WantRunning, DesiredAt: now, Spec: spec, Pool: p.Pool.Pool,
 			GPUs: need.GPUs, Slots: need.Slots, CPUs: need.CPUs, Memory: need.Memory, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
 			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),
-			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name,
+			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name, MasterPort: port,
 		}
 		if err := s.Works.Insert(ctx, tx, w); err != nil {
 			return err
