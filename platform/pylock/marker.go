@@ -26,8 +26,8 @@ func versionVariables() []string {
 // extra is the variable that is equal to no text, because no extra of the project is installed.
 const extra = "extra"
 
-// marker is a parsed condition on an Environment: either a comparison, or a list of markers of which all or, if any is
-// true, at least one must hold. A nil marker always holds.
+// marker is a parsed condition on an Environment: either a comparison, or a list of markers. All markers of the list must
+// hold or, if any is true, at least one. A nil marker always holds.
 type marker struct {
 	any  bool
 	list []*marker
