@@ -88,6 +88,14 @@ func TestAttempt_lock(t *testing.T) {
 	run("prj_2", "uv.lock", fmt.Sprintf(demoLock, sum))
 	require.Equal(t, 2, built(), "projects must not share an environment")
 	require.EqualValues(t, 1, downloads.Load(), "projects must share downloaded wheels")
+	libraries, err := filepath.Glob(filepath.Join(environments, "*", "lib", "python3*", "site-packages", "sb_demo.dat"))
+	require.NoError(t, err)
+	require.Len(t, libraries, 2)
+	first, err := os.Stat(libraries[0])
+	require.NoError(t, err)
+	second, err := os.Stat(libraries[1])
+	require.NoError(t, err)
+	require.True(t, os.SameFile(first, second), "environments must not have a second copy of a large file")
 }
 
 // Nothing of a hostile lock reaches an installer: no program is run, no file is read or written, and no host is

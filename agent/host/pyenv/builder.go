@@ -220,7 +220,11 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 	if err != nil {
 		return err
 	}
-	if err := localfile.Write(filepath.Join(i.dir, marker), []byte(strconv.FormatInt(size, 10)), localfile.PrivateMode); err != nil {
+	shared, err := b.share(i.dir)
+	if err != nil {
+		return err
+	}
+	if err := localfile.Write(filepath.Join(i.dir, marker), []byte(strconv.FormatInt(size-shared, 10)), localfile.PrivateMode); err != nil {
 		return err
 	}
 	if err := allowWorks(i.dir); err != nil {

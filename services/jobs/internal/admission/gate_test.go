@@ -163,17 +163,15 @@ func draft() *Draft {
 	}
 }
 
+// custom makes a draft run the user's own command.
+func custom(d *Draft) {
+	d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
+	d.Spec.Bindings.Datasets = nil
+	d.Spec.Source.Command = []string{"python", "x.py"}
+}
+
 func TestRunRefusalNamesGate(t *testing.T) {
 	t.Parallel()
-	custom := func(d *Draft) {
-		d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
-		d.Spec.Bindings.Datasets = nil
-		d.Spec.Source.Command = []string{"python", "x.py"}
-	}
-	lab := func(d *Draft, pool string, nodes int, runtime *jobspec.Runtime) {
-		custom(d)
-		d.Spec.Resources.Pools, d.Spec.Runtime = []job.Pool{{Pool: pool, Nodes: nodes}}, runtime
-	}
 	for name, c := range map[string]struct {
 		change func(d *Draft)
 		kind   fault.Kind
@@ -247,47 +245,8 @@ func TestRunRefusalNamesGate(t *testing.T) {
 		}, fault.Forbidden, "bindings", ""},
 		"image from other registry": {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this installation"},
 		"image allowed":             {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, fault.Unconfigured, "containers", "containers: pool gpu runs no containers; remove spec.image"},
-		"runtime's image from other registry": {func(d *Draft) {
-			custom(d)
-			d.Spec.Runtime = &jobspec.Runtime{Image: &jobspec.Image{Ref: "docker.io/library/x:1"}}
-		}, fault.Refused, "image_registry", ""},
-		"runtime's image": {func(d *Draft) {
-			custom(d)
-			d.Spec.Runtime = &jobspec.Runtime{Image: &jobspec.Image{Ref: "ghcr.io/a/b"}}
-		}, fault.Unconfigured, "containers", "containers: pool gpu runs no containers; remove spec.runtime.image"},
-		"runtime with other recipe": {
-			func(d *Draft) { d.Spec.Runtime = &jobspec.Runtime{Node: "cuda"} }, fault.Refused, "environment",
-			"environment: spec.runtime is allowed only for the recipe custom/custom; demo/chat-tiny brings its own environment",
-		},
-		"interpreter":                        {func(d *Draft) { lab(d, "lab", 2, &jobspec.Runtime{Node: "cuda"}) }, "", "", ""},
-		"lock":                               {func(d *Draft) { lab(d, "lab", 1, &jobspec.Runtime{Requirements: "uv.lock"}) }, "", "", ""},
-		"interpreter of nodes that may come": {func(d *Draft) { lab(d, "cpu", 1, &jobspec.Runtime{Node: "cuda"}) }, "", "", ""},
-		"interpreter, pool without nodes":    {func(d *Draft) { lab(d, "empty", 1, &jobspec.Runtime{Node: "cuda"}) }, "", "", ""},
-		"unknown interpreter": {
-			func(d *Draft) { lab(d, "lab", 1, &jobspec.Runtime{Node: "cudb"}) }, fault.Refused, "hardware",
-			"hardware: pool lab has 0 of the 1 requested nodes that offer the interpreter cudb; nodes of the pool offer cuda, jax",
-		},
-		"too few nodes with the interpreter": {
-			func(d *Draft) { lab(d, "lab", 3, &jobspec.Runtime{Node: "cuda"}) }, fault.Refused, "hardware",
-			"hardware: pool lab has 2 of the 3 requested nodes that offer the interpreter cuda; nodes of the pool offer cuda, jax",
-		},
-		"node with the interpreter too small": {func(d *Draft) {
-			lab(d, "lab", 1, &jobspec.Runtime{Node: "cuda"})
-			d.Spec.Resources.Pools[0].GPUsPerNode = 4
-		}, fault.Refused, "hardware", ""},
-		"node with the interpreter not isolated": {
-			func(d *Draft) { lab(d, "lab", 2, &jobspec.Runtime{Node: "jax"}) }, fault.Forbidden, "isolation", "",
-		},
-		"pool without interpreters": {
-			func(d *Draft) { lab(d, "old", 1, &jobspec.Runtime{Node: "cuda"}) }, fault.Refused, "hardware",
-			"hardware: pool old has 0 of the 1 requested nodes that offer the interpreter cuda; no node of the pool offers an interpreter, an admin can add one with SERVICE_AGENT_PYTHONS",
-		},
-		"lock, agents of an earlier version": {
-			func(d *Draft) { lab(d, "old", 1, &jobspec.Runtime{Requirements: "uv.lock"}) }, fault.Refused, "hardware",
-			"hardware: pool old has 0 of the 1 requested nodes that build the environments of locks; upgrade the agents of its nodes, or submit the job without spec.runtime",
-		},
-		"unknown pool":  {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: pool tpu does not exist"},
-		"too many GPUs": {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "cpu" }, fault.Refused, "hardware", ""},
+		"unknown pool":              {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: pool tpu does not exist"},
+		"too many GPUs":             {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "cpu" }, fault.Refused, "hardware", ""},
 		"too many nodes": {func(d *Draft) {
 			d.Spec.Resources.Pools[0] = job.Pool{Pool: "gpu", Nodes: 3, GPUsPerNode: 2}
 		}, fault.Refused, "hardware", "hardware: pool gpu has 2 of the 3 requested nodes with 2 GPUs, 0 CPUs and 0 GB of memory each"},
