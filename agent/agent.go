@@ -122,11 +122,15 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	if err != nil {
 		return fmt.Errorf("parse SERVICE_AGENT_PROTECTED_PORTS: %w", err)
 	}
+	pythons, err := cfg.pythons()
+	if err != nil {
+		return fmt.Errorf("parse SERVICE_AGENT_PYTHONS: %w", err)
+	}
 	a.host, err = host.New(host.Config{
 		Data: cfg.Data, Private: cfg.Private, Environments: cfg.Environments, Exec: cfg.Exec, CacheBytes: cfg.CacheBytes, EnvironmentBytes: cfg.EnvBytes,
 		WheelBytes: cfg.WheelBytes, Node: cfg.Hostname,
 		Environ: cfg.Environ, ProbeInterval: cfg.ProbeInterval,
-		Isolate: cfg.Isolation != isolationNone, WorkUsers: users, WorkPaths: cfg.workPaths(),
+		Isolate: cfg.Isolation != isolationNone, WorkUsers: users, WorkPaths: cfg.workPaths(), Pythons: pythons,
 		RelaysEngines: cfg.RelayListen != "", ReservedPorts: ports, WorkReach: words(cfg.WorkReach), ClosedReach: words(cfg.ClosedReach),
 		WorkAvoid: words(cfg.WorkAvoid), ControlPlane: a.controlPlane,
 		LogBounds: logship.Bounds{Bytes: cfg.LogBytes, Rate: cfg.LogRate}, Memory: memory, WorkDisk: cfg.WorkDisk, WorkFiles: cfg.WorkFiles,
@@ -144,7 +148,7 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 			Inventory: takeInventory(cfg.Version, a.host.Limits(), a.host.CountGPUs(), memory), Clock: d.Clock, Backoff: retry, Log: d.Log,
 		},
 		Dial: d.Dial, HTTP: d.HTTP, Clock: d.Clock, Incarnation: incarnation,
-		Drivers: engine.Names(), Boundary: a.boundary, Backoff: retry, Log: d.Log,
+		Drivers: engine.Names(), Boundary: a.boundary, Pythons: a.host.Pythons, Backoff: retry, Log: d.Log,
 	})
 	objects.Link = a.link
 	if a.restricted, err = newRestricted(d.Meter); err != nil {

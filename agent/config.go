@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type Config struct {
 	Isolation    string        `env:"SERVICE_AGENT_ISOLATION, default=required" doc:"required: each work runs isolated, or not at all; none: works run as the agent's user and can read the agent's files"`
 	WorkUsers    string        `env:"SERVICE_AGENT_WORK_USERS, default=200000-265535" doc:"range of user ids for works if the agent runs as root; no other users or agents of the machine may use them"`
 	WorkPaths    string        `env:"SERVICE_AGENT_WORK_PATHS" doc:"comma-separated files and folders that works may read in addition to /usr, such as /opt/libraries"`
+	Pythons      string        `env:"SERVICE_AGENT_PYTHONS" doc:"comma-separated interpreters that the node offers to jobs by spec.runtime.node, each name=/path/to/python; jobs can read the folders of the interpreters"`
 	ClosedReach  string        `env:"SERVICE_AGENT_CLOSED_REACH" doc:"comma-separated addresses (host:port) that works without a network may reach in addition to the public listener, such as an S3 server"`
 	WorkReach    string        `env:"SERVICE_AGENT_WORK_REACH" doc:"comma-separated addresses (host:port) that works may reach on this node or on hosts of the control plane, such as a proxy"`
 	WorkAvoid    string        `env:"SERVICE_AGENT_WORK_AVOID, default=169.254.169.254" doc:"comma-separated networks, hosts or addresses (host:port) that works must not reach, such as the database"`
@@ -103,6 +105,9 @@ func (c Config) Validate() error {
 			errs = append(errs, conf.Errorf("SERVICE_AGENT_WORK_PATHS", "must contain only absolute paths outside of the data folder, got %q", path))
 		}
 	}
+	if _, err := c.pythons(); err != nil {
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_PYTHONS", "%s", err.Error()))
+	}
 	if _, err := c.reservedPorts(); err != nil {
 		errs = append(errs, conf.Errorf("SERVICE_AGENT_PROTECTED_PORTS", "%s", err.Error()))
 	}
@@ -131,6 +136,30 @@ func (c Config) CheckPrivate() error {
 		return nil // Works without isolation see everything.
 	}
 	return boundary.CheckPrivate(append([]string{c.Data}, c.Private...), c.workPaths(), "SERVICE_AGENT_WORK_PATHS")
+}
+
+// maxPythons is the maximum number of interpreters that a node offers.
+const maxPythons = 64
+
+// pythons returns the paths in Pythons by name.
+func (c Config) pythons() (map[string]string, error) {
+	form := regexp.MustCompile(`^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$`)
+	found := map[string]string{}
+	for _, word := range words(c.Pythons) {
+		name, path, ok := strings.Cut(strings.TrimSpace(word), "=")
+		switch {
+		case !ok || !form.MatchString(name):
+			return nil, fmt.Errorf("must contain entries of the form name=/path/to/python; a name has 1 to 64 lower-case letters, digits and any of . _ -; got %q", word)
+		case !filepath.IsAbs(path) || boundary.Contains(c.Data, path):
+			return nil, fmt.Errorf("must contain only absolute paths outside of the data folder, got %q", word)
+		case found[name] != "":
+			return nil, fmt.Errorf("contains the name %q twice", name)
+		case len(found) == maxPythons:
+			return nil, fmt.Errorf("contains more than %d interpreters", maxPythons)
+		}
+		found[name] = filepath.Clean(path)
+	}
+	return found, nil
 }
 
 // workPaths returns the setting WorkPaths as a list.

@@ -249,7 +249,7 @@ func (p *fakeControlPlane) link(dir string) *member {
 			Token: func(context.Context) (secret.String, error) { return secret.New("t"), nil },
 		},
 		Dial: func(n Node) (*grpc.ClientConn, error) { return DialTLS(p.clock)(n) }, Clock: p.clock, Incarnation: "inc",
-		Drivers: []string{"command"}, Backoff: retry, Log: log,
+		Drivers: []string{"command"}, Backoff: retry, Log: log, Pythons: func() []string { return []string{"cuda"} },
 		Boundary: func(context.Context) (*jobsv1.NodeBoundary, error) {
 			return &jobsv1.NodeBoundary{Kind: "own_user"}, nil
 		},

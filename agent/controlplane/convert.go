@@ -82,7 +82,9 @@ func fromEngine(p *jobsv1.EngineSpec) *executor.EngineSpec {
 }
 
 func fromEnvironment(p *jobsv1.EnvironmentSpec) executor.EnvironmentSpec {
-	return executor.EnvironmentSpec{Requirements: p.GetRequirements(), Digest: p.GetDigest(), SDK: p.GetSdk()}
+	return executor.EnvironmentSpec{
+		Requirements: p.GetRequirements(), Digest: p.GetDigest(), SDK: p.GetSdk(), Lock: p.GetLock(), Python: p.GetPython(), Project: p.GetProject(),
+	}
 }
 
 func fromLimits(p *jobsv1.ResourceLimits) executor.Limits {

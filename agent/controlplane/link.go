@@ -30,8 +30,10 @@ type Deps struct {
 	Drivers     []string
 	// Boundary returns how the node isolates works. It may wait until that is known.
 	Boundary func(context.Context) (*jobsv1.NodeBoundary, error)
-	Backoff  clock.Backoff
-	Log      *slog.Logger
+	// Pythons returns the names of the interpreters that the node offers to jobs.
+	Pythons func() []string
+	Backoff clock.Backoff
+	Log     *slog.Logger
 }
 
 // Link is the connection to the control plane. New starts nothing.
@@ -179,6 +181,7 @@ func (s *session) run(ctx context.Context) error {
 		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
 		FetchesWorks: true,
 		Boundary:     boundary,
+		Pythons:      s.deps.Pythons(), BuildsEnvironments: true,
 	}}})
 	if err == nil {
 		err = s.sendObserved(stream)

@@ -138,7 +138,8 @@ func TestFromWork_allFields(t *testing.T) {
 	t.Parallel()
 	ref := &jobsv1.ObjectRef{Path: "p", Uri: "u", SizeBytes: 1, Sha256: "s", Unpack: true}
 	want := executor.ObjectRef{Path: "p", URI: "u", SizeBytes: 1, SHA256: "s", Unpack: true}
-	env := &jobsv1.EnvironmentSpec{Requirements: "r", Digest: "d", Sdk: true}
+	env := &jobsv1.EnvironmentSpec{Requirements: "r", Digest: "d", Sdk: true, Lock: "l", Python: "p", Project: "o"}
+	wantEnv := executor.EnvironmentSpec{Requirements: "r", Digest: "d", SDK: true, Lock: "l", Python: "p", Project: "o"}
 	limits := &jobsv1.ResourceLimits{Cpus: 1, MemoryBytes: 2, Pids: 3, Gpus: 4}
 	got, err := fromWork(&jobsv1.Work{
 		WorkId: "w", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Generation: 2, Fence: 3, Desired: jobsv1.Desired_DESIRED_RUNNING,
@@ -154,7 +155,7 @@ func TestFromWork_allFields(t *testing.T) {
 		Key: key(), Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
 		Attempt: &executor.AttemptSpec{
 			JobID: "j", RunID: "r", Attempt: 4, Recipe: "a/b", RecipeVersion: "1", RecipeDigest: "rd", Package: &want,
-			Environment: executor.EnvironmentSpec{Requirements: "r", Digest: "d", SDK: true}, Command: []string{"c"}, Hparams: []byte("{}"),
+			Environment: wantEnv, Command: []string{"c"}, Hparams: []byte("{}"),
 			Datasets: []executor.DatasetInput{{Name: "n", Ref: "dr", Digest: "dd", Files: []executor.ObjectRef{want}}},
 			Model:    &executor.ModelInput{Ref: "mr", Digest: "md", Files: []executor.ObjectRef{want}}, Env: map[string]string{"A": "b"}, Seed: 5,
 			IngestEndpoint: "e", Limits: executor.Limits{CPUs: 1, MemoryBytes: 2, PIDs: 3, GPUs: 4}, Grace: 6 * time.Second,
@@ -172,7 +173,7 @@ func TestFromWork_allFields(t *testing.T) {
 		Key: key(), Kind: executor.KindEngine, Desired: executor.DesiredStopped,
 		Engine: &executor.EngineSpec{
 			DeploymentID: "d", RevisionID: "r", RevisionNumber: 1, Driver: "llamacpp", Model: []executor.ObjectRef{want}, ModelDigest: "m",
-			ServedNames: []string{"default"}, Command: []string{"c"}, Environment: executor.EnvironmentSpec{Requirements: "r", Digest: "d", SDK: true},
+			ServedNames: []string{"default"}, Command: []string{"c"}, Environment: wantEnv,
 			Args: []string{"a"}, Task: "chat", Limits: executor.Limits{CPUs: 1, MemoryBytes: 2, PIDs: 3, GPUs: 4}, ProbeDeadline: 7 * time.Second,
 		},
 	}, got))

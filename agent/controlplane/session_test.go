@@ -43,6 +43,8 @@ func TestSession_startsWithHelloAndFullState(t *testing.T) {
 	require.Equal(t, "nod_1", s.hello.GetNodeId())
 	require.Equal(t, "inc", s.hello.GetIncarnation())
 	require.Equal(t, []string{"command"}, s.hello.GetDrivers())
+	require.Equal(t, []string{"cuda"}, s.hello.GetPythons())
+	require.True(t, s.hello.GetBuildsEnvironments())
 	require.Equal(t, int32(7), s.hello.GetInventory().GetCpus())
 	require.Equal(t, "own_user", s.hello.GetBoundary().GetKind())
 	require.Empty(t, ids(await(t, s.heard, "the complete state, even if empty")))

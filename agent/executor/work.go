@@ -83,11 +83,18 @@ type ObjectRef struct {
 	Unpack    bool   `json:"unpack,omitempty"`
 }
 
-// EnvironmentSpec is a Python environment, identified by the digest of its requirements.
+// EnvironmentSpec is a Python environment. It is built from the requirements, or from the lock, or it is an interpreter that
+// the node offers.
 type EnvironmentSpec struct {
 	Requirements string `json:"requirements"`
 	Digest       string `json:"digest"`
 	SDK          bool   `json:"sdk,omitempty"`
+	// Lock is the path of the user's lock in the package of the attempt; empty if the environment has none.
+	Lock string `json:"lock,omitempty"`
+	// Python is the name of an interpreter that the node offers; empty to use the node's own one.
+	Python string `json:"python,omitempty"`
+	// Project is the id of the project of the attempt. Environments of locks are not shared between projects.
+	Project string `json:"project,omitempty"`
 }
 
 // Limits are the limits of a work's processes. GPUs is the number of GPUs that they may use. In the other

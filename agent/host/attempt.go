@@ -106,6 +106,7 @@ func (w *work) log() logship.Log {
 func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
+	defer w.releasePort()
 	start, err := w.readyAttempt(prepared, dir)
 	if err == nil {
 		err = prepared.Err()
@@ -157,7 +158,7 @@ func (w *work) readyAttempt(ctx context.Context, dir string) (shim.Start, error)
 	if err := w.detail("building the Python environment"); err != nil {
 		return shim.Start{}, err
 	}
-	env, err := w.host.envs.Ensure(ctx, spec.Environment, w.dir)
+	env, err := w.environment(ctx, spec.Environment)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -198,7 +199,16 @@ func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env 
 	if len(spec.Command) == 0 {
 		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
 	}
-	variables, err := w.attemptEnv(spec, env)
+	port := 0
+	if spec.Env["SERVICE_JOB_NNODES"] == "1" {
+		// Only the agent knows which ports of the node other programs use. The ranks of several nodes must agree on a port,
+		// so it is the control plane that chooses theirs.
+		var err error
+		if port, err = w.takePort(ctx, masterPorts()); err != nil {
+			return shim.Start{}, err
+		}
+	}
+	variables, err := w.attemptEnv(spec, env, port)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -223,6 +233,7 @@ func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env 
 	return shim.Start{
 		Path: path, Args: args, Env: variables, Dir: w.path("package"), Log: w.path("log"), LogBounds: w.host.cfg.LogBounds,
 		Limits: w.host.plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
+		Hold: w.portLock,
 	}, nil
 }
 

@@ -176,7 +176,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 func (w *work) engineCommand(
 	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
-	port, err := w.takePort(ctx)
+	port, err := w.takePort(ctx, enginePorts())
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -316,6 +316,11 @@ const (
 
 func enginePorts() boundary.PortRange {
 	return boundary.PortRange{First: firstPort, Last: firstPort + ports - 1}
+}
+
+// masterPorts are the ports that attempts on one node get for their main process. They follow those of engines.
+func masterPorts() boundary.PortRange {
+	return boundary.PortRange{First: firstPort + ports, Last: firstPort + 2*ports - 1}
 }
 
 // ports returns the ports on which a work with the given boundary must not listen: those of the installation and of all

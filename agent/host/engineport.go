@@ -8,11 +8,13 @@ import (
 	"math/big"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 )
 
 // maxTaken is the number of starts whose port another process may take before an engine that was never ready is given up.
@@ -21,25 +23,28 @@ const maxTaken = 3
 // portTries limits the search for a free port. A try takes some microseconds.
 const portTries = 100
 
-// takePort chooses a random port for the next start of the engine. The port is free at all addresses of the node. No other
+// takePort chooses a random port of the range for the next start of the work. The port is free at all addresses of the node. No other
 // agent in the same network namespace chooses it before releasePort is called and the shim that has received the
 // file w.portLock has ended.
 //
-// The port itself is not kept open in the meantime: the engine may run as another user and bind its port without any
+// The port itself is not kept open in the meantime: the work may run as another user and bind its port without any
 // option, and the kernel would refuse that beside any other socket on the port. Programs other than agents can
 // therefore take the port. checkPort detects that.
-func (w *work) takePort(ctx context.Context) (int, error) {
+func (w *work) takePort(ctx context.Context, among boundary.PortRange) (int, error) {
 	w.releasePort()
-	var taken error
+	taken := errors.New("all ports are reserved")
 	for try := range 2 * portTries {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		n, err := rand.Int(w.host.deps.Rand, big.NewInt(ports))
+		n, err := rand.Int(w.host.deps.Rand, big.NewInt(int64(among.Last-among.First)+1))
 		if err != nil {
 			return 0, fmt.Errorf("draw a port: %w", err)
 		}
-		port := firstPort + int(n.Int64())
+		port := int(among.First) + int(n.Int64())
+		if slices.Contains(w.host.cfg.ReservedPorts, uint16(port)) {
+			continue // no work may listen on it
+		}
 		// Every program can bind the names of the locks. Choose a port without a lock rather than none.
 		if w.portLock, taken = lockPort(port); taken != nil && try < portTries {
 			continue

@@ -25,9 +25,9 @@ import (
 // systemPath is the part of PATH after the environment's own programs.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// attemptEnv returns all environment variables of an attempt. None of them comes from the agent's own
-// environment.
-func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]string, error) {
+// attemptEnv returns all environment variables of an attempt. None of them comes from the agent's own environment. The
+// port is that of the main process; 0 if the control plane has chosen it.
+func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment, port int) ([]string, error) {
 	v := w.baseEnv(env)
 	if w.usesSDK() {
 		sdk, err := w.sdkDir()
@@ -56,12 +56,26 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]s
 		}
 		v[name] = value
 	}
+	setMasterPort(v, port)
 	gpus, err := w.takeGPUs(spec.Limits.GPUs)
 	if err != nil {
 		return nil, err
 	}
 	v["CUDA_VISIBLE_DEVICES"] = gpus
 	return flat(v), nil
+}
+
+// setMasterPort sets the port of the main process, unless it is 0, and the variables in which PyTorch and torchrun read it,
+// unless the user has set them. Otherwise every torchrun of the node would use the same port.
+func setMasterPort(v map[string]string, port int) {
+	if port != 0 {
+		v["SERVICE_JOB_MASTER_PORT"] = strconv.Itoa(port)
+	}
+	for _, name := range []string{"MASTER_PORT", "PET_MASTER_PORT"} {
+		if _, set := v[name]; !set && v["SERVICE_JOB_MASTER_PORT"] != "" {
+			v[name] = v["SERVICE_JOB_MASTER_PORT"]
+		}
+	}
 }
 
 // gang reports whether the variable with the given name describes a distributed job to one of its processes: the rank
@@ -74,10 +88,14 @@ func gang(name string) bool {
 
 // baseEnv returns the variables that every process of a work receives.
 func (w *work) baseEnv(env pyenv.Environment) map[string]string {
-	return map[string]string{
-		"PATH": env.Bin() + ":" + systemPath, "VIRTUAL_ENV": env.Dir,
+	v := map[string]string{
+		"PATH": env.Bin() + ":" + systemPath,
 		"HOME": w.path("work"), "TMPDIR": w.path("tmp"), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
 	}
+	if env.Virtual() {
+		v["VIRTUAL_ENV"] = env.Dir
+	}
+	return v
 }
 
 func flat(v map[string]string) []string {

@@ -282,7 +282,7 @@ func (w *work) launchFlush(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	env, python := []string{"CUDA_VISIBLE_DEVICES="}, ""
+	env, python := []string{"CUDA_VISIBLE_DEVICES="}, w.host.cfg.Pythons[w.assignment.Work.Attempt.Environment.Python]
 	for _, v := range start.Env {
 		name, value, _ := strings.Cut(v, "=")
 		switch name {
@@ -292,6 +292,9 @@ func (w *work) launchFlush(ctx context.Context, dir string) error {
 			python = filepath.Join(value, "bin", "python")
 		}
 		env = append(env, v)
+		if bin, _, ok := strings.Cut(value, ":"); ok && name == "PATH" && python == "" {
+			python = filepath.Join(bin, "python3") // the node may have offered the interpreter before and not now
+		}
 	}
 	// Python first looks for modules in the working folder and in the user's folder. The work could have put its own
 	// modules into both, so use neither.

@@ -71,8 +71,9 @@ type Config struct {
 	WorkDisk int64
 	// WorkUsers are the user ids of works if the agent runs as root. No other user of the machine may have them.
 	WorkUsers boundary.Users
-	// WorkPaths are further files and folders of the machine that works may read.
+	// WorkPaths are further paths that works may read; Pythons are the interpreters that the node offers, by name.
 	WorkPaths []string
+	Pythons   map[string]string
 	// WorkReach are addresses, host:port, that works may reach in addition to the control plane's public listener.
 	WorkReach []string
 	// ClosedReach are addresses, host:port, that works that request no network may reach besides the public listener.

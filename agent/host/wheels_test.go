@@ -29,9 +29,9 @@ func wheelIndex(t *testing.T) (address, sum string, downloads *atomic.Int32) {
 	archive := zip.NewWriter(&raw)
 	const info, file = "sb_demo-1.0.dist-info/", "sb_demo-1.0-py3-none-any.whl"
 	for name, text := range map[string]string{
-		"sb_demo.py": "", info + "METADATA": "Metadata-Version: 2.1\nName: sb_demo\nVersion: 1.0\n",
+		"sb_demo.py": "", "sb_demo.dat": strings.Repeat("x", 100_000), info + "METADATA": "Metadata-Version: 2.1\nName: sb_demo\nVersion: 1.0\n",
 		info + "WHEEL":  "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		info + "RECORD": "sb_demo.py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
+		info + "RECORD": "sb_demo.py,,\nsb_demo.dat,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
 	} {
 		w, err := archive.Create(name)
 		require.NoError(t, err)

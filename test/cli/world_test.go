@@ -9,6 +9,9 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -37,7 +40,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{
+		"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1", "SERVICE_AGENT_PYTHONS": "site=" + interpreter(t),
+	}})
 	w := &world{
 		Installation: s, ctx: t.Context(), bin: testenv.Bin(t, "signalbox"), away: "http://" + s.FreeAddress(), tokens: map[string]secret.String{},
 	}
@@ -54,6 +59,18 @@ func newWorld(t *testing.T) *world {
 	w.report(t)
 	w.joinGhost(t)
 	return w
+}
+
+// interpreter returns the path of an interpreter with a module that no other one has.
+func interpreter(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "site")
+	require.NoError(t, exec.CommandContext(t.Context(), "python3", "-m", "venv", "--without-pip", dir).Run())
+	found, err := filepath.Glob(filepath.Join(dir, "lib", "python3*", "site-packages"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(found[0], "site_stack.py"), []byte("name = 'the stack of the site'\n"), 0o644))
+	return filepath.Join(dir, "bin", "python3")
 }
 
 func (w *world) signIn(t *testing.T, name, password string) {

@@ -80,12 +80,17 @@ type Environment struct {
 	Version string
 	// Base is the folder with the programs and libraries of the interpreter from which the environment was built.
 	Base string
+	// offered is true for an interpreter of the node, which no build has created. Its files belong to the node.
+	offered bool
 }
 
 // Folders returns the folders that a program of the environment reads, in addition to those of the system. The
 // interpreter's folder is listed with and without its symbolic links resolved, because the environment may refer to it
 // by either path.
 func (e Environment) Folders() []string {
+	if e.offered {
+		return outermost(slices.Concat(outsideSystem(e.Dir), outsideSystem(e.Base), outsideSystem(filepath.Dir(e.Python))))
+	}
 	return append([]string{e.Dir}, outsideSystem(e.Base)...)
 }
 
@@ -107,6 +112,9 @@ func outsideSystem(path string) []string {
 
 // Bin returns the folder of the environment's programs.
 func (e Environment) Bin() string { return filepath.Join(e.Dir, "bin") }
+
+// Virtual reports whether the environment is a virtual environment, and not a whole installation of Python.
+func (e Environment) Virtual() bool { return e.Dir != e.Base }
 
 // BuildError reports that the environment cannot be built from its spec. Output is shown to the user.
 type BuildError struct{ Output string }
@@ -132,12 +140,17 @@ func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec, wor
 	if err != nil {
 		return Environment{}, err
 	}
+	return b.ensure(ctx, digest, python, spec.Requirements, work)
+}
+
+// ensure returns the environment with the given digest and builds it from the requirements if necessary.
+func (b *Builder) ensure(ctx context.Context, digest string, python Interpreter, requirements, work string) (Environment, error) {
 	env := Environment{Dir: filepath.Join(b.dir, digest+"-"+python.Version), Version: python.Version, Base: python.Base}
 	env.Python = filepath.Join(env.Bin(), "python")
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return Environment{}, fmt.Errorf("create the folder of environments: %w", err)
 	}
-	tried, err := b.provide(ctx, env, python, spec.Requirements, work)
+	tried, err := b.provide(ctx, env, python, requirements, work)
 	if tried {
 		bytes, trimErr := b.trim(env.Dir)
 		if bytes > 0 && b.freed != nil {
@@ -207,7 +220,11 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 	if err != nil {
 		return err
 	}
-	if err := localfile.Write(filepath.Join(i.dir, marker), []byte(strconv.FormatInt(size, 10)), localfile.PrivateMode); err != nil {
+	shared, err := b.share(i.dir)
+	if err != nil {
+		return err
+	}
+	if err := localfile.Write(filepath.Join(i.dir, marker), []byte(strconv.FormatInt(size-shared, 10)), localfile.PrivateMode); err != nil {
 		return err
 	}
 	if err := allowWorks(i.dir); err != nil {

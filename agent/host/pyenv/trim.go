@@ -92,8 +92,10 @@ func (b *Builder) trim(keep string) (freed int64, err error) {
 			return freed, err
 		}
 	}
-	if b.max <= 0 {
-		return freed, nil
+	gone, shared, err := b.sweep()
+	freed += gone
+	if err != nil || b.max <= 0 {
+		return freed, err
 	}
 	all, total, err := b.environments()
 	if err != nil {
@@ -101,7 +103,7 @@ func (b *Builder) trim(keep string) (freed int64, err error) {
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].requested.Before(all[j].requested) })
 	for _, k := range all {
-		if total <= b.max {
+		if total+shared <= b.max {
 			break
 		}
 		inUse, err := used(k.dir)
@@ -115,6 +117,10 @@ func (b *Builder) trim(keep string) (freed int64, err error) {
 			return freed, err
 		}
 		total, freed = total-k.size, freed+k.size
+		gone, shared, err = b.sweep()
+		if freed += gone; err != nil {
+			return freed, err
+		}
 	}
 	return freed, nil
 }
@@ -193,7 +199,7 @@ func remove(dir string) error {
 	return nil
 }
 
-// sizeOf returns the size of an environment. A build stores the size in the marker. Earlier versions did not, so sizeOf
+// sizeOf returns the size of an environment without its shared files. A build stores the size in the marker. Earlier versions did not, so sizeOf
 // measures their environments.
 func sizeOf(dir string) (int64, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, marker))

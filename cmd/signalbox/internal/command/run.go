@@ -33,7 +33,7 @@ const lockFile = "uv.lock"
 func (t *tool) run() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use: "run [flags] [--] COMMAND [ARGUMENT]...", GroupID: groupWork, Short: "Run your own command as a job, and follow it",
+		Use: "run COMMAND...", GroupID: groupWork, Short: "Run your own command as a job, and follow it",
 		Long: `Pack the working folder, run a command in it as a job, and print its log until it has ended. The exit status is that of the command, and
 the last line on standard output is its own; it is 9 if the job ended for another reason, such as a stop. Flags stand before the command.
 

@@ -418,7 +418,8 @@ func (x *ObjectRef) GetUnpack() bool {
 	return false
 }
 
-// EnvironmentSpec is a Python environment, cached by its digest.
+// EnvironmentSpec is a Python environment. It is built from the requirements and cached by their digest, or built from a
+// lock in the package, or it is an interpreter that the node offers.
 type EnvironmentSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The complete hash-pinned requirements; empty for a plain interpreter.
@@ -426,7 +427,14 @@ type EnvironmentSpec struct {
 	// sha256:<hex> over the requirements.
 	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Whether the Python reporter must be importable.
-	Sdk           bool `protobuf:"varint,3,opt,name=sdk,proto3" json:"sdk,omitempty"`
+	Sdk bool `protobuf:"varint,3,opt,name=sdk,proto3" json:"sdk,omitempty"`
+	// Path of the user's lock in the attempt's package; empty if the environment has none. With a lock, the requirements
+	// are empty.
+	Lock string `protobuf:"bytes,4,opt,name=lock,proto3" json:"lock,omitempty"`
+	// Name of the interpreter of the node with which the command runs; empty for the node's own one.
+	Python string `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
+	// Id of the attempt's project. Environments of locks are cached for each project.
+	Project       string `protobuf:"bytes,6,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,6 +488,27 @@ func (x *EnvironmentSpec) GetSdk() bool {
 		return x.Sdk
 	}
 	return false
+}
+
+func (x *EnvironmentSpec) GetLock() string {
+	if x != nil {
+		return x.Lock
+	}
+	return ""
+}
+
+func (x *EnvironmentSpec) GetPython() string {
+	if x != nil {
+		return x.Python
+	}
+	return ""
+}
+
+func (x *EnvironmentSpec) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
 }
 
 // AttemptSpec is one attempt of a job. It contains no secret.
@@ -1193,10 +1222,14 @@ type AgentHello struct {
 	Drivers     []string `protobuf:"bytes,4,rep,name=drivers,proto3" json:"drivers,omitempty"`
 	// Whether the agent calls FetchWork for each spec that it does not have. If false, desired works contain their specs,
 	// which must all fit into one message.
-	FetchesWorks  bool          `protobuf:"varint,5,opt,name=fetches_works,json=fetchesWorks,proto3" json:"fetches_works,omitempty"`
-	Boundary      *NodeBoundary `protobuf:"bytes,6,opt,name=boundary,proto3" json:"boundary,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	FetchesWorks bool          `protobuf:"varint,5,opt,name=fetches_works,json=fetchesWorks,proto3" json:"fetches_works,omitempty"`
+	Boundary     *NodeBoundary `protobuf:"bytes,6,opt,name=boundary,proto3" json:"boundary,omitempty"`
+	// Names of the interpreters that the node offers to jobs.
+	Pythons []string `protobuf:"bytes,7,rep,name=pythons,proto3" json:"pythons,omitempty"`
+	// Whether the agent builds environments of locks in packages.
+	BuildsEnvironments bool `protobuf:"varint,8,opt,name=builds_environments,json=buildsEnvironments,proto3" json:"builds_environments,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *AgentHello) Reset() {
@@ -1269,6 +1302,20 @@ func (x *AgentHello) GetBoundary() *NodeBoundary {
 		return x.Boundary
 	}
 	return nil
+}
+
+func (x *AgentHello) GetPythons() []string {
+	if x != nil {
+		return x.Pythons
+	}
+	return nil
+}
+
+func (x *AgentHello) GetBuildsEnvironments() bool {
+	if x != nil {
+		return x.BuildsEnvironments
+	}
+	return false
 }
 
 type Heartbeat struct {
@@ -2670,11 +2717,14 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x16\n" +
 	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x16\n" +
-	"\x06unpack\x18\x05 \x01(\bR\x06unpack\"_\n" +
+	"\x06unpack\x18\x05 \x01(\bR\x06unpack\"\xa5\x01\n" +
 	"\x0fEnvironmentSpec\x12\"\n" +
 	"\frequirements\x18\x01 \x01(\tR\frequirements\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x10\n" +
-	"\x03sdk\x18\x03 \x01(\bR\x03sdk\"\xb8\x06\n" +
+	"\x03sdk\x18\x03 \x01(\bR\x03sdk\x12\x12\n" +
+	"\x04lock\x18\x04 \x01(\tR\x04lock\x12\x16\n" +
+	"\x06python\x18\x05 \x01(\tR\x06python\x12\x18\n" +
+	"\aproject\x18\x06 \x01(\tR\aproject\"\xb8\x06\n" +
 	"\vAttemptSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
@@ -2742,7 +2792,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1d.signalbox.jobs.v1.AgentHelloH\x00R\x05hello\x12>\n" +
 	"\bobserved\x18\x02 \x01(\v2 .signalbox.jobs.v1.ObservedWorksH\x00R\bobserved\x12<\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x1c.signalbox.jobs.v1.HeartbeatH\x00R\theartbeatB\t\n" +
-	"\amessage\"\xff\x01\n" +
+	"\amessage\"\xde\x02\n" +
 	"\n" +
 	"AgentHello\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12:\n" +
@@ -2750,7 +2800,9 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\vincarnation\x18\x03 \x01(\tR\vincarnation\x12\x18\n" +
 	"\adrivers\x18\x04 \x03(\tR\adrivers\x12#\n" +
 	"\rfetches_works\x18\x05 \x01(\bR\ffetchesWorks\x12;\n" +
-	"\bboundary\x18\x06 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundary\"\v\n" +
+	"\bboundary\x18\x06 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundary\x12,\n" +
+	"\apythons\x18\a \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10@\x18\x01\"\x06r\x04\x10\x01\x18@R\apythons\x12/\n" +
+	"\x13builds_environments\x18\b \x01(\bR\x12buildsEnvironments\"\v\n" +
 	"\tHeartbeat\"F\n" +
 	"\rObservedWorks\x125\n" +
 	"\x05works\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.ObservedWorkR\x05works\"\xe0\x03\n" +

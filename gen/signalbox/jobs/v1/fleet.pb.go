@@ -318,9 +318,13 @@ type Node struct {
 	// How the node is drained; null if it is neither being drained nor drained.
 	Drain *Drain `protobuf:"bytes,16,opt,name=drain,proto3" json:"drain,omitempty"`
 	// What separates the node's works from the machine and from one another; null until the node's agent has reported it.
-	Boundary      *NodeBoundary `protobuf:"bytes,17,opt,name=boundary,proto3" json:"boundary,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Boundary *NodeBoundary `protobuf:"bytes,17,opt,name=boundary,proto3" json:"boundary,omitempty"`
+	// Names of the interpreters that the node offers, for `runtime.node` of jobs; sorted.
+	Pythons []string `protobuf:"bytes,18,rep,name=pythons,proto3" json:"pythons,omitempty"`
+	// Whether the node builds the environments of jobs with `runtime.requirements`. Agents of earlier versions do not.
+	BuildsEnvironments bool `protobuf:"varint,19,opt,name=builds_environments,json=buildsEnvironments,proto3" json:"builds_environments,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -470,6 +474,20 @@ func (x *Node) GetBoundary() *NodeBoundary {
 		return x.Boundary
 	}
 	return nil
+}
+
+func (x *Node) GetPythons() []string {
+	if x != nil {
+		return x.Pythons
+	}
+	return nil
+}
+
+func (x *Node) GetBuildsEnvironments() bool {
+	if x != nil {
+		return x.BuildsEnvironments
+	}
+	return false
 }
 
 // NodeBoundary describes how a node isolates works, as its agent reports it.
@@ -1690,7 +1708,7 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\x0egpus_unhealthy\x18\n" +
 	" \x01(\x05R\rgpusUnhealthy\x12<\n" +
 	"\flast_seen_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastSeenAt\"\xad\x04\n" +
+	"lastSeenAt\"\xf8\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bfleet_id\x18\x02 \x01(\tR\afleetId\x12\x12\n" +
@@ -1710,7 +1728,9 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\x05works\x18\x0e \x01(\x05R\x05works\x12\x1b\n" +
 	"\x06reason\x18\x0f \x01(\tH\x00R\x06reason\x88\x01\x01\x12.\n" +
 	"\x05drain\x18\x10 \x01(\v2\x18.signalbox.jobs.v1.DrainR\x05drain\x12;\n" +
-	"\bboundary\x18\x11 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundaryB\t\n" +
+	"\bboundary\x18\x11 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundary\x12\x18\n" +
+	"\apythons\x18\x12 \x03(\tR\apythons\x12/\n" +
+	"\x13builds_environments\x18\x13 \x01(\bR\x12buildsEnvironmentsB\t\n" +
 	"\a_reason\"\xfb\x02\n" +
 	"\fNodeBoundary\x12\x1b\n" +
 	"\x04kind\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18\x10R\x04kind\x12\x1a\n" +

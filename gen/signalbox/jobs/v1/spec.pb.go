@@ -63,7 +63,10 @@ type JobSpec struct {
 	Checkpoint *CheckpointPolicy `protobuf:"bytes,16,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// `none` closes the network of the training, which then reaches only its own ports and the control plane's public
 	// listener, and cannot look up host names. Only for jobs with one node.
-	Network       string `protobuf:"bytes,17,opt,name=network,proto3" json:"network,omitempty"`
+	Network string `protobuf:"bytes,17,opt,name=network,proto3" json:"network,omitempty"`
+	// The environment of the user's command; only with the recipe `custom/custom`. If unset, the command runs with the
+	// Python of the node, without further packages.
+	Runtime       *Runtime `protobuf:"bytes,18,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +220,78 @@ func (x *JobSpec) GetNetwork() string {
 	return ""
 }
 
+func (x *JobSpec) GetRuntime() *Runtime {
+	if x != nil {
+		return x.Runtime
+	}
+	return nil
+}
+
+// Runtime is the environment of a user's command. Exactly one field must be set.
+type Runtime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of an interpreter that nodes of each requested pool offer, as in `pythons` of a node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Path of a lock in the package: either requirements with an exact version and SHA-256 hashes for each package, or, if
+	// the path ends with `uv.lock`, a lock of uv. The node installs its packages, which must be wheels of an index.
+	Requirements string `protobuf:"bytes,2,opt,name=requirements,proto3" json:"requirements,omitempty"`
+	// No pool runs containers yet: a job with an image is refused with 501.
+	Image         *Image `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Runtime) Reset() {
+	*x = Runtime{}
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Runtime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Runtime) ProtoMessage() {}
+
+func (x *Runtime) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Runtime.ProtoReflect.Descriptor instead.
+func (*Runtime) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Runtime) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Runtime) GetRequirements() string {
+	if x != nil {
+		return x.Requirements
+	}
+	return ""
+}
+
+func (x *Runtime) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
 // Source is the code that a job with the recipe `custom/custom` runs. Other recipes bring their own code.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -233,7 +308,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +320,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +333,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Source) GetEntrypoint() string {
@@ -297,7 +372,7 @@ type RecipeRef struct {
 
 func (x *RecipeRef) Reset() {
 	*x = RecipeRef{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +384,7 @@ func (x *RecipeRef) String() string {
 func (*RecipeRef) ProtoMessage() {}
 
 func (x *RecipeRef) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +397,7 @@ func (x *RecipeRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecipeRef.ProtoReflect.Descriptor instead.
 func (*RecipeRef) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RecipeRef) GetName() string {
@@ -372,7 +447,7 @@ type RecipeLock struct {
 
 func (x *RecipeLock) Reset() {
 	*x = RecipeLock{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +459,7 @@ func (x *RecipeLock) String() string {
 func (*RecipeLock) ProtoMessage() {}
 
 func (x *RecipeLock) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +472,7 @@ func (x *RecipeLock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecipeLock.ProtoReflect.Descriptor instead.
 func (*RecipeLock) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RecipeLock) GetApi() string {
@@ -471,7 +546,7 @@ type RecipeLockFramework struct {
 
 func (x *RecipeLockFramework) Reset() {
 	*x = RecipeLockFramework{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +558,7 @@ func (x *RecipeLockFramework) String() string {
 func (*RecipeLockFramework) ProtoMessage() {}
 
 func (x *RecipeLockFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +571,7 @@ func (x *RecipeLockFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecipeLockFramework.ProtoReflect.Descriptor instead.
 func (*RecipeLockFramework) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RecipeLockFramework) GetName() string {
@@ -531,7 +606,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +618,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +631,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Image) GetRef() string {
@@ -580,7 +655,7 @@ type Bindings struct {
 
 func (x *Bindings) Reset() {
 	*x = Bindings{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +667,7 @@ func (x *Bindings) String() string {
 func (*Bindings) ProtoMessage() {}
 
 func (x *Bindings) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +680,7 @@ func (x *Bindings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bindings.ProtoReflect.Descriptor instead.
 func (*Bindings) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Bindings) GetDatasets() map[string]string {
@@ -633,7 +708,7 @@ type Resources struct {
 
 func (x *Resources) Reset() {
 	*x = Resources{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +720,7 @@ func (x *Resources) String() string {
 func (*Resources) ProtoMessage() {}
 
 func (x *Resources) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +733,7 @@ func (x *Resources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resources.ProtoReflect.Descriptor instead.
 func (*Resources) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Resources) GetPools() []*PoolRequest {
@@ -694,7 +769,7 @@ type PoolRequest struct {
 
 func (x *PoolRequest) Reset() {
 	*x = PoolRequest{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +781,7 @@ func (x *PoolRequest) String() string {
 func (*PoolRequest) ProtoMessage() {}
 
 func (x *PoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +794,7 @@ func (x *PoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRequest.ProtoReflect.Descriptor instead.
 func (*PoolRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PoolRequest) GetPool() string {
@@ -789,7 +864,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +876,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +889,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Limits) GetRunningS() int32 {
@@ -860,7 +935,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +947,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +960,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Retry) GetMax() int32 {
@@ -936,7 +1011,7 @@ type CheckpointPolicy struct {
 
 func (x *CheckpointPolicy) Reset() {
 	*x = CheckpointPolicy{}
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1023,7 @@ func (x *CheckpointPolicy) String() string {
 func (*CheckpointPolicy) ProtoMessage() {}
 
 func (x *CheckpointPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1036,7 @@ func (x *CheckpointPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPolicy.ProtoReflect.Descriptor instead.
 func (*CheckpointPolicy) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CheckpointPolicy) GetGraceS() int32 {
@@ -982,7 +1057,7 @@ var File_signalbox_jobs_v1_spec_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1csignalbox/jobs/v1/spec.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\xe6\a\n" +
+	"\x1csignalbox/jobs/v1/spec.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\x9c\b\n" +
 	"\aJobSpec\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12!\n" +
@@ -1005,7 +1080,8 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"checkpoint\x18\x10 \x01(\v2#.signalbox.jobs.v1.CheckpointPolicyR\n" +
 	"checkpoint\x12'\n" +
 	"\anetwork\x18\x11 \x01(\tB\r\xbaH\n" +
-	"r\bR\x00R\x04noneR\anetwork\x1a9\n" +
+	"r\bR\x00R\x04noneR\anetwork\x124\n" +
+	"\aruntime\x18\x12 \x01(\v2\x1a.signalbox.jobs.v1.RuntimeR\aruntime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +
@@ -1013,7 +1089,11 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
 	"\t_priorityB\a\n" +
-	"\x05_seed\"\x83\x01\n" +
+	"\x05_seed\"\x84\x01\n" +
+	"\aRuntime\x12\x1b\n" +
+	"\x04node\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04node\x12,\n" +
+	"\frequirements\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\frequirements\x12.\n" +
+	"\x05image\x18\x03 \x01(\v2\x18.signalbox.jobs.v1.ImageR\x05image\"\x83\x01\n" +
 	"\x06Source\x12(\n" +
 	"\n" +
 	"entrypoint\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\n" +
@@ -1109,44 +1189,47 @@ func file_signalbox_jobs_v1_spec_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_spec_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_signalbox_jobs_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_signalbox_jobs_v1_spec_proto_goTypes = []any{
 	(*JobSpec)(nil),             // 0: signalbox.jobs.v1.JobSpec
-	(*Source)(nil),              // 1: signalbox.jobs.v1.Source
-	(*RecipeRef)(nil),           // 2: signalbox.jobs.v1.RecipeRef
-	(*RecipeLock)(nil),          // 3: signalbox.jobs.v1.RecipeLock
-	(*RecipeLockFramework)(nil), // 4: signalbox.jobs.v1.RecipeLockFramework
-	(*Image)(nil),               // 5: signalbox.jobs.v1.Image
-	(*Bindings)(nil),            // 6: signalbox.jobs.v1.Bindings
-	(*Resources)(nil),           // 7: signalbox.jobs.v1.Resources
-	(*PoolRequest)(nil),         // 8: signalbox.jobs.v1.PoolRequest
-	(*Limits)(nil),              // 9: signalbox.jobs.v1.Limits
-	(*Retry)(nil),               // 10: signalbox.jobs.v1.Retry
-	(*CheckpointPolicy)(nil),    // 11: signalbox.jobs.v1.CheckpointPolicy
-	nil,                         // 12: signalbox.jobs.v1.JobSpec.LabelsEntry
-	nil,                         // 13: signalbox.jobs.v1.JobSpec.EnvEntry
-	nil,                         // 14: signalbox.jobs.v1.Bindings.DatasetsEntry
+	(*Runtime)(nil),             // 1: signalbox.jobs.v1.Runtime
+	(*Source)(nil),              // 2: signalbox.jobs.v1.Source
+	(*RecipeRef)(nil),           // 3: signalbox.jobs.v1.RecipeRef
+	(*RecipeLock)(nil),          // 4: signalbox.jobs.v1.RecipeLock
+	(*RecipeLockFramework)(nil), // 5: signalbox.jobs.v1.RecipeLockFramework
+	(*Image)(nil),               // 6: signalbox.jobs.v1.Image
+	(*Bindings)(nil),            // 7: signalbox.jobs.v1.Bindings
+	(*Resources)(nil),           // 8: signalbox.jobs.v1.Resources
+	(*PoolRequest)(nil),         // 9: signalbox.jobs.v1.PoolRequest
+	(*Limits)(nil),              // 10: signalbox.jobs.v1.Limits
+	(*Retry)(nil),               // 11: signalbox.jobs.v1.Retry
+	(*CheckpointPolicy)(nil),    // 12: signalbox.jobs.v1.CheckpointPolicy
+	nil,                         // 13: signalbox.jobs.v1.JobSpec.LabelsEntry
+	nil,                         // 14: signalbox.jobs.v1.JobSpec.EnvEntry
+	nil,                         // 15: signalbox.jobs.v1.Bindings.DatasetsEntry
 }
 var file_signalbox_jobs_v1_spec_proto_depIdxs = []int32{
-	12, // 0: signalbox.jobs.v1.JobSpec.labels:type_name -> signalbox.jobs.v1.JobSpec.LabelsEntry
-	1,  // 1: signalbox.jobs.v1.JobSpec.source:type_name -> signalbox.jobs.v1.Source
-	2,  // 2: signalbox.jobs.v1.JobSpec.recipe:type_name -> signalbox.jobs.v1.RecipeRef
-	5,  // 3: signalbox.jobs.v1.JobSpec.image:type_name -> signalbox.jobs.v1.Image
-	6,  // 4: signalbox.jobs.v1.JobSpec.bindings:type_name -> signalbox.jobs.v1.Bindings
-	7,  // 5: signalbox.jobs.v1.JobSpec.resources:type_name -> signalbox.jobs.v1.Resources
-	13, // 6: signalbox.jobs.v1.JobSpec.env:type_name -> signalbox.jobs.v1.JobSpec.EnvEntry
-	9,  // 7: signalbox.jobs.v1.JobSpec.limits:type_name -> signalbox.jobs.v1.Limits
-	10, // 8: signalbox.jobs.v1.JobSpec.retry:type_name -> signalbox.jobs.v1.Retry
-	11, // 9: signalbox.jobs.v1.JobSpec.checkpoint:type_name -> signalbox.jobs.v1.CheckpointPolicy
-	3,  // 10: signalbox.jobs.v1.RecipeRef.lock:type_name -> signalbox.jobs.v1.RecipeLock
-	4,  // 11: signalbox.jobs.v1.RecipeLock.framework:type_name -> signalbox.jobs.v1.RecipeLockFramework
-	14, // 12: signalbox.jobs.v1.Bindings.datasets:type_name -> signalbox.jobs.v1.Bindings.DatasetsEntry
-	8,  // 13: signalbox.jobs.v1.Resources.pools:type_name -> signalbox.jobs.v1.PoolRequest
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	13, // 0: signalbox.jobs.v1.JobSpec.labels:type_name -> signalbox.jobs.v1.JobSpec.LabelsEntry
+	2,  // 1: signalbox.jobs.v1.JobSpec.source:type_name -> signalbox.jobs.v1.Source
+	3,  // 2: signalbox.jobs.v1.JobSpec.recipe:type_name -> signalbox.jobs.v1.RecipeRef
+	6,  // 3: signalbox.jobs.v1.JobSpec.image:type_name -> signalbox.jobs.v1.Image
+	7,  // 4: signalbox.jobs.v1.JobSpec.bindings:type_name -> signalbox.jobs.v1.Bindings
+	8,  // 5: signalbox.jobs.v1.JobSpec.resources:type_name -> signalbox.jobs.v1.Resources
+	14, // 6: signalbox.jobs.v1.JobSpec.env:type_name -> signalbox.jobs.v1.JobSpec.EnvEntry
+	10, // 7: signalbox.jobs.v1.JobSpec.limits:type_name -> signalbox.jobs.v1.Limits
+	11, // 8: signalbox.jobs.v1.JobSpec.retry:type_name -> signalbox.jobs.v1.Retry
+	12, // 9: signalbox.jobs.v1.JobSpec.checkpoint:type_name -> signalbox.jobs.v1.CheckpointPolicy
+	1,  // 10: signalbox.jobs.v1.JobSpec.runtime:type_name -> signalbox.jobs.v1.Runtime
+	6,  // 11: signalbox.jobs.v1.Runtime.image:type_name -> signalbox.jobs.v1.Image
+	4,  // 12: signalbox.jobs.v1.RecipeRef.lock:type_name -> signalbox.jobs.v1.RecipeLock
+	5,  // 13: signalbox.jobs.v1.RecipeLock.framework:type_name -> signalbox.jobs.v1.RecipeLockFramework
+	15, // 14: signalbox.jobs.v1.Bindings.datasets:type_name -> signalbox.jobs.v1.Bindings.DatasetsEntry
+	9,  // 15: signalbox.jobs.v1.Resources.pools:type_name -> signalbox.jobs.v1.PoolRequest
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_spec_proto_init() }
@@ -1155,17 +1238,17 @@ func file_signalbox_jobs_v1_spec_proto_init() {
 		return
 	}
 	file_signalbox_jobs_v1_spec_proto_msgTypes[0].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_spec_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_spec_proto_msgTypes[9].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_spec_proto_msgTypes[10].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_spec_proto_msgTypes[11].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_spec_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_spec_proto_rawDesc), len(file_signalbox_jobs_v1_spec_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,6 +1,10 @@
 package admission
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -10,7 +14,7 @@ import (
 // checkHardware refuses a job that could never be placed: one of its pools does not exist, or has too few known nodes
 // that would be large enough when idle. A pool without nodes accepts any request, because nodes may still join.
 func checkHardware(d *Draft) error {
-	taken := map[string]bool{}
+	taken, offering := map[string]bool{}, map[string]bool{}
 	for _, p := range d.Spec.Resources.Pools {
 		facts := d.Pools[p.Pool]
 		if !facts.Known {
@@ -20,8 +24,48 @@ func checkHardware(d *Draft) error {
 			return Refuse(Hardware, "pool %s has %d of the %d requested nodes with %d GPUs, %d CPUs and %d GB of memory each",
 				p.Pool, fit, p.Nodes, p.GPUsPerNode, p.CPU, p.MemoryGB)
 		}
+		if fit := facts.fit(p, offering, d.offered); fit < p.Nodes && len(facts.Nodes) > 0 {
+			return refuseRuntime(p, fit, facts, Runtime(d))
+		}
 	}
 	return nil
+}
+
+// Runtime returns what the job needs from its nodes, see fleet.Offers.
+func Runtime(d *Draft) string {
+	switch r := d.Spec.Runtime; {
+	case r == nil || r.Image != nil:
+		return ""
+	case r.Node != "":
+		return fleet.NodeRuntime(r.Node)
+	default:
+		return fleet.RuntimeRequirements
+	}
+}
+
+// offered reports whether the node offers the environment that the job needs. It is true for a node that has never
+// connected, because such a node may still turn out to offer it.
+func (d *Draft) offered(n NodeFacts) bool {
+	return n.Runtimes == nil || fleet.Offers(n.Runtimes, Runtime(d))
+}
+
+// refuseRuntime refuses a job for which a pool has too few nodes that offer its environment.
+func refuseRuntime(p job.Pool, fit int, facts PoolFacts, runtime string) error {
+	have := fmt.Sprintf("pool %s has %d of the %d requested nodes that %s", p.Pool, fit, p.Nodes, fleet.DescribeRuntime(runtime))
+	if runtime == fleet.RuntimeRequirements {
+		return Refuse(Hardware, "%s; upgrade the agents of its nodes, or submit the job without spec.runtime", have)
+	}
+	var offered []string
+	for _, n := range facts.Nodes {
+		offered = append(offered, fleet.Pythons(n.Runtimes)...)
+	}
+	slices.Sort(offered)
+	if offered = slices.Compact(offered); len(offered) == 0 {
+		return Refuse(Hardware, "%s; no node of the pool offers an interpreter, an admin can add one with SERVICE_AGENT_PYTHONS", have)
+	}
+	const most = 20
+	list := strings.Join(offered[:min(len(offered), most)], ", ")
+	return Refuse(Hardware, "%s; nodes of the pool offer %s", have, list)
 }
 
 // fillMemory gives each part of a gang that requests no memory the default memory of its pool.
@@ -56,7 +100,7 @@ func checkIsolation(d *Draft) error {
 	taken := map[string]bool{}
 	for _, p := range d.Spec.Resources.Pools {
 		facts := d.Pools[p.Pool]
-		if fit := facts.fit(p, taken, func(n NodeFacts) bool { return n.Permitted && n.ClosesNetwork }); fit < p.Nodes && len(facts.Nodes) > 0 {
+		if fit := facts.fit(p, taken, func(n NodeFacts) bool { return n.Permitted && n.ClosesNetwork && d.offered(n) }); fit < p.Nodes && len(facts.Nodes) > 0 {
 			return fleet.RefuseOpenNetwork(p.Pool)
 		}
 	}
@@ -67,7 +111,7 @@ func checkPermitted(d *Draft) error {
 	taken := map[string]bool{}
 	for _, p := range d.Spec.Resources.Pools {
 		facts := d.Pools[p.Pool]
-		if fit := facts.fit(p, taken, func(n NodeFacts) bool { return n.Permitted }); fit < p.Nodes && len(facts.Nodes) > 0 {
+		if fit := facts.fit(p, taken, func(n NodeFacts) bool { return n.Permitted && d.offered(n) }); fit < p.Nodes && len(facts.Nodes) > 0 {
 			return fleet.RefuseIsolation(p.Pool, fit, p.Nodes)
 		}
 	}

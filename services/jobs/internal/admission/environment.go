@@ -9,9 +9,12 @@ import (
 
 const maxEnvValue = 32 << 10
 
-// checkEnvironment refuses variables that the platform reserves or that control the loader, the interpreter, the shell
+// checkEnvironment refuses an environment for a recipe that brings its own. It refuses variables that the platform reserves or that control the loader, the interpreter, the shell
 // or the accelerator's runtime.
 func checkEnvironment(d *Draft) error {
+	if d.Spec.Runtime != nil && d.Spec.Recipe.Name != CustomRecipe {
+		return Refuse(Environment, "spec.runtime is allowed only for the recipe %s; %s brings its own environment", CustomRecipe, d.Spec.Recipe.Name)
+	}
 	form := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Env)) {
 		value := d.Spec.Env[name]

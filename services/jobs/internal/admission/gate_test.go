@@ -110,6 +110,14 @@ func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {
 		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", Size: room(0), Permitted: true}, {ID: "d", Size: room(0), Permitted: true}}}, nil
 	case "gpu":
 		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", Size: room(8), Permitted: true}, {ID: "b", Size: room(4), Permitted: true, ClosesNetwork: true}}}, nil
+	case "lab":
+		return PoolFacts{Known: true, Nodes: []NodeFacts{
+			{ID: "h", Size: room(1), Permitted: true, Runtimes: []string{"node:cuda", "node:jax", "requirements"}},
+			{ID: "i", Size: room(2), Permitted: true, Runtimes: []string{"node:cuda"}},
+			{ID: "j", Size: room(4), Runtimes: []string{"node:jax"}},
+		}}, nil
+	case "old":
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "k", Size: room(0), Permitted: true, Runtimes: []string{}}}}, nil
 	case "small":
 		return PoolFacts{Known: true, MemoryGB: 65, Nodes: []NodeFacts{{ID: "g", Size: room(0), Permitted: true}}}, nil
 	case "half":
@@ -155,13 +163,15 @@ func draft() *Draft {
 	}
 }
 
+// custom makes a draft run the user's own command.
+func custom(d *Draft) {
+	d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
+	d.Spec.Bindings.Datasets = nil
+	d.Spec.Source.Command = []string{"python", "x.py"}
+}
+
 func TestRunRefusalNamesGate(t *testing.T) {
 	t.Parallel()
-	custom := func(d *Draft) {
-		d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
-		d.Spec.Bindings.Datasets = nil
-		d.Spec.Source.Command = []string{"python", "x.py"}
-	}
 	for name, c := range map[string]struct {
 		change func(d *Draft)
 		kind   fault.Kind

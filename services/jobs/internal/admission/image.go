@@ -11,17 +11,18 @@ import (
 
 // checkImage refuses an image whose registry is not one of the allowed registries. Host and port must both be equal.
 func checkImage(d *Draft, allowed []string) error {
-	if d.Spec.Image == nil {
+	image, _ := d.Spec.ContainerImage()
+	if image == nil {
 		return nil
 	}
-	host, rest, found := strings.Cut(d.Spec.Image.Ref, "/")
-	ref := d.Spec.Image.Ref
+	host, rest, found := strings.Cut(image.Ref, "/")
+	ref := image.Ref
 	if found && strings.ContainsAny(host, ".:") {
 		ref = strings.ToLower(host) + "/" + rest
 	}
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return Refuse(Image, "%q is not a valid image reference", d.Spec.Image.Ref)
+		return Refuse(Image, "%q is not a valid image reference", image.Ref)
 	}
 	registry := strings.ToLower(reference.Domain(named))
 	if !slices.Contains(allowed, registry) {
@@ -33,8 +34,9 @@ func checkImage(d *Draft, allowed []string) error {
 // checkContainers refuses a job with an image: no agent runs containers yet, and the job must not run in the host's
 // environment instead.
 func checkContainers(d *Draft) error {
-	if d.Spec.Image == nil {
+	image, field := d.Spec.ContainerImage()
+	if image == nil {
 		return nil
 	}
-	return refuseAs(fault.Unconfigured, Containers, "pool %s runs no containers; remove spec.image", d.Spec.Resources.Pools[0].Pool)
+	return refuseAs(fault.Unconfigured, Containers, "pool %s runs no containers; remove %s", d.Spec.Resources.Pools[0].Pool, field)
 }

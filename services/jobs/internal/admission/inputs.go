@@ -48,6 +48,8 @@ type NodeFacts struct {
 	// ClosesNetwork reports whether the node can run work without network access. It is true for a node that has never
 	// connected.
 	ClosesNetwork bool
+	// Runtimes are the environments that the node offers; nil for a node that has never connected.
+	Runtimes []string
 }
 
 // Catalog looks up the recipes, packages and references of a submission, with the identity of the caller in ctx.

@@ -77,7 +77,7 @@ func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintInges
 		if err := proto.Unmarshal(w.Spec, spec); err != nil {
 			return err
 		}
-		if err := s.checkNetwork(ctx, tx, w, spec); err != nil {
+		if err := s.checkNode(ctx, tx, w, spec); err != nil {
 			return err
 		}
 		now, err := pg.Now(ctx, tx)
@@ -108,6 +108,14 @@ func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintInges
 	return resp, nil
 }
 
+// checkNode refuses to start an attempt that the current agent of its node cannot run as its spec requires.
+func (s *AgentServer) checkNode(ctx context.Context, tx pgx.Tx, w *Work, spec *jobsv1.AttemptSpec) error {
+	if err := s.checkNetwork(ctx, tx, w, spec); err != nil {
+		return err
+	}
+	return s.checkRuntime(ctx, tx, w, spec.GetEnvironment())
+}
+
 // checkNetwork refuses to start an attempt that must run without network access, if the current agent of its node
 // cannot ensure that.
 func (s *AgentServer) checkNetwork(ctx context.Context, tx pgx.Tx, w *Work, spec *jobsv1.AttemptSpec) error {
@@ -118,6 +126,26 @@ func (s *AgentServer) checkNetwork(ctx context.Context, tx pgx.Tx, w *Work, spec
 	if err == nil && !closes {
 		return fault.New(fault.Forbidden, fleet.CodeIsolation, "node %s cannot run work %s without network access; repair what the node reports as boundary.network_problem, "+
 			"or upgrade its agent", w.NodeID, w.ID)
+	}
+	return err
+}
+
+// checkRuntime refuses to start an attempt whose environment the current agent of its node does not offer. An agent of an
+// earlier version would run the command with the node's own Python.
+func (s *AgentServer) checkRuntime(ctx context.Context, tx pgx.Tx, w *Work, e *jobsv1.EnvironmentSpec) error {
+	runtime := ""
+	switch {
+	case e.GetPython() != "":
+		runtime = fleet.NodeRuntime(e.GetPython())
+	case e.GetLock() != "":
+		runtime = fleet.RuntimeRequirements
+	default:
+		return nil
+	}
+	offers, err := s.Pools.Offers(ctx, tx, w.NodeID, runtime)
+	if err == nil && !offers {
+		return fault.New(fault.Conflict, "runtime_gone", "node %s does not %s any more, as work %s needs; upgrade its agent or correct SERVICE_AGENT_PYTHONS",
+			w.NodeID, fleet.DescribeRuntime(runtime), w.ID)
 	}
 	return err
 }

@@ -27,7 +27,7 @@ const (
 	common  = `id, generation, fence, phase, detail, preparing_at, running_at, exited_at,
 	exit_code, exit_signal, exit_reason, exit_message, uncollected, engine, engine_key,
 	kind, desired, desired_at, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
-	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline, renewed_at, team_id`
+	job_id, attempt, rank, nnodes, role, master, master_port, driver, created_at, updated_at, released_at, force, deadline, renewed_at, team_id`
 )
 
 // row is a row of the table work: a Work, with the columns of its exit and its encrypted key.
@@ -111,6 +111,24 @@ func (s *Store) OnNode(ctx context.Context, q pg.Querier, nodeID string) ([]*Wor
 		return nil, fmt.Errorf("list the works of a node: %w", err)
 	}
 	return s.collect(rows)
+}
+
+// The ports at which the ranks 0 of attempts listen. They are lower than the ports of outgoing connections.
+const (
+	firstMasterPort = 29500
+	masterPorts     = 1000
+)
+
+// FreeMasterPort returns the lowest port at which no rank 0 on the node listens. The caller holds the lock of the node, so
+// that no other attempt gets the same port.
+func (s *Store) FreeMasterPort(ctx context.Context, tx pgx.Tx, nodeID string) (port int, err error) {
+	err = tx.QueryRow(ctx, `SELECT coalesce(min(p), $2) FROM generate_series($2, $3::integer) p WHERE NOT EXISTS (
+		SELECT FROM work WHERE node_id = $1 AND kind = 'attempt' AND rank = 0 AND released_at IS NULL AND master_port = p)`,
+		nodeID, firstMasterPort, firstMasterPort+masterPorts-1).Scan(&port)
+	if err != nil {
+		return 0, fmt.Errorf("find a free port for rank 0: %w", err)
+	}
+	return port, nil
 }
 
 // LockAttempt loads and locks the works of an attempt, without their specs, ordered by rank.

@@ -16,13 +16,13 @@ import (
 // Insert stores a new work.
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	_, err := tx.Exec(ctx, `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots,
-			job_id, attempt, rank, nnodes, role, master, owner_id, project_id, driver, node_id, waiting,
+			job_id, attempt, rank, nnodes, role, master, master_port, owner_id, project_id, driver, node_id, waiting,
 			cpus, memory_bytes, created_at, updated_at, deadline, team_id)
 		VALUES (@id, @kind, @generation, @fence, @desired, @desired_at, @spec, @pool, @gpus, @slots, @job_id, @attempt, @rank, @nnodes,
-			@role, @master, @owner_id, @project_id, @driver, @node_id, @waiting, @cpus, @memory_bytes, @desired_at, @desired_at, @deadline, @team_id)`, pgx.StrictNamedArgs{
+			@role, @master, @master_port, @owner_id, @project_id, @driver, @node_id, @waiting, @cpus, @memory_bytes, @desired_at, @desired_at, @deadline, @team_id)`, pgx.StrictNamedArgs{
 		"id": w.ID, "kind": w.Kind, "generation": w.Generation, "fence": w.Fence, "desired": w.Desired, "desired_at": w.DesiredAt,
 		"spec": w.Spec, "pool": w.Pool, "gpus": w.GPUs, "slots": w.Slots, "job_id": w.JobID, "attempt": w.Number, "rank": w.Rank,
-		"nnodes": w.NNodes, "role": w.Role, "master": w.Master, "owner_id": w.OwnerID, "project_id": w.ProjectID,
+		"nnodes": w.NNodes, "role": w.Role, "master": w.Master, "master_port": w.MasterPort, "owner_id": w.OwnerID, "project_id": w.ProjectID,
 		"driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting, "cpus": w.CPUs, "memory_bytes": w.Memory,
 		"deadline": w.Deadline, "team_id": w.TeamID,
 	})

@@ -103,7 +103,7 @@ func (a *Agents) hello(stream agentStream) (h fleet.Hello, fetches bool, err err
 	i := m.GetInventory()
 	return fleet.Hello{
 		NodeID: m.GetNodeId(), Incarnation: m.GetIncarnation(), Drivers: append([]string{}, m.GetDrivers()...),
-		Boundary: fleet.BoundaryFromProto(m.GetBoundary()),
+		Boundary: fleet.BoundaryFromProto(m.GetBoundary()), Runtimes: fleet.Runtimes(m.GetPythons(), m.GetBuildsEnvironments()),
 		Inventory: fleet.Inventory{
 			CPUs: int(i.GetCpus()), MemoryBytes: i.GetMemoryBytes(), GPUs: int(i.GetGpus()),
 			Limits: i.GetLimits(), Version: i.GetVersion(),

@@ -108,7 +108,7 @@ func newCluster() *cluster {
 
 func hello(node string) *jobsv1.ConnectRequest {
 	return &jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
-		NodeId: node, Incarnation: "one", Drivers: []string{"llamacpp"},
+		NodeId: node, Incarnation: "one", Drivers: []string{"llamacpp"}, Pythons: []string{"jax", "cuda"}, BuildsEnvironments: true,
 		Inventory: &jobsv1.Inventory{Cpus: 4, MemoryBytes: 5, Gpus: 6, Limits: "cgroup2", Version: "v1"},
 		Boundary:  &jobsv1.NodeBoundary{Kind: "own_user", Required: true, Users: new("1-9"), Namespaces: []string{"pid"}, Unlimited: []string{"disk"}},
 	}}}
@@ -142,7 +142,7 @@ func TestAgentStream_startsWithWelcomeAndDesiredWorks(t *testing.T) {
 	require.Equal(t, "wrk_1", works[0].GetWorkId())
 	require.Equal(t, "http://x/api/ingest", works[0].GetAttempt().GetIngestEndpoint())
 	require.Equal(t, []fleet.Hello{{
-		NodeID: "nod_1", Incarnation: "one", Drivers: []string{"llamacpp"},
+		NodeID: "nod_1", Incarnation: "one", Drivers: []string{"llamacpp"}, Runtimes: []string{"node:cuda", "node:jax", "requirements"},
 		Inventory: fleet.Inventory{CPUs: 4, MemoryBytes: 5, GPUs: 6, Limits: "cgroup2", Version: "v1"},
 		Boundary:  fleet.Boundary{Kind: "own_user", Required: true, Users: "1-9", Namespaces: []string{"pid"}, Unlimited: []string{"disk"}},
 	}}, a.hellos)

@@ -101,7 +101,9 @@ type Work struct {
 	Rank   int
 	NNodes int
 	Role   string
-	Master string
+	Master string // name of the node of rank 0
+	// MasterPort is the port at which rank 0 listens, 0 for the first of masterPorts.
+	MasterPort int
 	// Only for engines.
 	Driver string
 	// TeamID is the team that the project had at the first order, empty if it had none. It is nil while not known: for

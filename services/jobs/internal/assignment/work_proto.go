@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -14,9 +15,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
-
-// masterPort is the port on which rank 0 of a gang listens.
-const masterPort = 29500
 
 // headToProto converts a work without its spec.
 func headToProto(w *Work) *jobsv1.Work {
@@ -80,7 +78,7 @@ func attemptEnv(w *Work, user map[string]string) map[string]string {
 	env["SERVICE_JOB_NNODES"] = strconv.Itoa(w.NNodes)
 	env["SERVICE_JOB_GPUS_PER_NODE"] = strconv.Itoa(w.GPUs)
 	env["SERVICE_JOB_MASTER_ADDR"] = w.Master
-	env["SERVICE_JOB_MASTER_PORT"] = strconv.Itoa(masterPort)
+	env["SERVICE_JOB_MASTER_PORT"] = strconv.Itoa(cmp.Or(w.MasterPort, firstMasterPort))
 	return env
 }
 

@@ -93,6 +93,7 @@ type Node struct {
 	CPUsFree            int   `db:"-"` // CPUs minus the requests of attempts that take capacity; some request none
 	MemoryFree          int64 `db:"-"` // in bytes, computed like CPUsFree
 	Drivers             []string
+	Runtimes            []string // nil until the node has connected
 	JoinedAt            time.Time
 	LastSeenAt          *time.Time
 	Works               int // attempts and engines that hold capacity
@@ -116,6 +117,7 @@ type Hello struct {
 	Incarnation string
 	Inventory   Inventory
 	Drivers     []string
+	Runtimes    []string
 	Boundary    Boundary
 }
 

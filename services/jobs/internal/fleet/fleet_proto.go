@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ func NodeToProto(n *Node) *jobsv1.Node {
 		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.DisplayState(), Pools: n.Pools, Gpus: n32(n.GPUs),
 		GpusFree: n32(n.GPUsFree), Cpus: n32(n.CPUs), MemoryBytes: n.MemoryBytes, Limits: n.Limits, Version: n.Version,
 		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: request.OptionalTime(n.LastSeenAt), Works: n32(n.Works),
+		Pythons: Pythons(n.Runtimes), BuildsEnvironments: slices.Contains(n.Runtimes, RuntimeRequirements),
 	}
 	if n.Boundary != nil {
 		m.Boundary = boundaryToProto(n.Boundary)

@@ -23,7 +23,7 @@ const PermittedPools = `CASE WHEN n.boundary->>'kind' IN ('own_user', 'user_name
 		ELSE '{}' END`
 
 const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, ` + PermittedPools + ` AS permitted, n.boundary, n.cpus, n.memory_bytes, n.gpus, n.limits,
-		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0) AS used_gpus, coalesce(u.slots, 0) AS used_slots,
+		n.version, n.slots, n.drivers, n.runtimes, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0) AS used_gpus, coalesce(u.slots, 0) AS used_slots,
 		coalesce(u.cpus, 0) AS used_cpus, coalesce(u.memory, 0)::bigint AS used_memory, coalesce(u.works, 0) AS works,
 		n.hold, n.hold_reason, n.drain_mode, n.drain_deadline
 	FROM node n JOIN fleet f ON f.id = n.fleet_id
@@ -120,6 +120,15 @@ func (s Store) ClosesNetwork(ctx context.Context, q pg.Querier, id string) (clos
 	return closes, nil
 }
 
+// Offers reports whether the node can run jobs that need the runtime, by the newest report of its agent.
+func (s Store) Offers(ctx context.Context, q pg.Querier, id, runtime string) (offers bool, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce((SELECT $2 = ANY(runtimes) FROM node WHERE id = $1), false)`, id, runtime).Scan(&offers)
+	if err != nil {
+		return false, fmt.Errorf("read the environments that a node offers: %w", err)
+	}
+	return offers, nil
+}
+
 // LockReady locks nodes in the order of their ids and returns those that may still get work. It also locks the settings
 // of the nodes' pools that require no isolation. If an admin changes such a pool to required isolation at the same
 // time, that change either waits or is visible in the result.
@@ -165,12 +174,12 @@ func (s Store) InsertNode(ctx context.Context, tx pgx.Tx, n *Node) error {
 func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time.Time) (session int64, before string, err error) {
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, state FROM node WHERE id = @id FOR UPDATE)
 		UPDATE node SET session = session + 1, incarnation = @incarnation, cpus = @cpus, memory_bytes = @memory_bytes,
-			gpus = @gpus, limits = @limits, version = @version, drivers = @drivers, boundary = @boundary, slots = @slots, last_seen_at = @now,
+			gpus = @gpus, limits = @limits, version = @version, drivers = @drivers, runtimes = @runtimes, boundary = @boundary, slots = @slots, last_seen_at = @now,
 			lost_at = NULL, state = CASE WHEN node.state IN ('joining', 'lost') THEN 'ready' ELSE node.state END
 		FROM old WHERE node.id = old.id RETURNING session, old.state`, pgx.StrictNamedArgs{
 		"id": h.NodeID, "incarnation": h.Incarnation, "cpus": h.Inventory.CPUs, "memory_bytes": h.Inventory.MemoryBytes,
 		"gpus": h.Inventory.GPUs, "limits": h.Inventory.Limits, "version": h.Inventory.Version, "drivers": h.Drivers,
-		"boundary": h.Boundary, "slots": slots, "now": now,
+		"runtimes": h.Runtimes, "boundary": h.Boundary, "slots": slots, "now": now,
 	}).Scan(&session, &before)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, "", errRemoved(h.NodeID)

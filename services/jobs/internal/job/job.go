@@ -212,6 +212,8 @@ type Job struct {
 	OwnCommand bool
 	// NoNetwork means that the job runs without network access, and only on nodes that can ensure that.
 	NoNetwork bool
+	// Runtime is what the job needs from its nodes, see fleet.Offers; empty if any node will do.
+	Runtime   string
 	CreatedAt time.Time
 	Seq       int64 // sequence number of the newest event
 	Status

@@ -34,12 +34,12 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 			labels, priority, spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s,
 			created_at, state, queue_reason, queued_at, seq, own_command, team_id,
 			visibility_version, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
-			checkpoint, protected, no_network)
+			checkpoint, protected, no_network, runtime)
 		VALUES (@id, @run_id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @labels, @priority, @spec,
 			@spec_digest, @template, @pools, @gpus, @retry_max, @running_s, @starting_s, @queued_s, @created_at, @state,
 			@queue_reason, @queued_at, @seq, @own_command, @team_id, @visibility_version, coalesce(@retry_on,
 			'{infra,preempted}'::text[]), coalesce(@retry_codes, '{}'::integer[]), @retry_backoff_s, @retry_resume, @resumable,
-			@checkpoint_grace_s, @checkpoint_needed, @checkpoint, @protected, @no_network)`, pgx.StrictNamedArgs{
+			@checkpoint_grace_s, @checkpoint_needed, @checkpoint, @protected, @no_network, @runtime)`, pgx.StrictNamedArgs{
 		"id": j.ID, "run_id": j.RunID, "name": j.Name, "owner_id": j.OwnerID, "owner_name": j.OwnerName, "project_id": j.ProjectID,
 		"project": j.Project, "visibility": j.Visibility, "labels": j.Labels, "priority": j.Priority, "spec": j.Spec,
 		"spec_digest": j.SpecDigest, "template": j.Template, "pools": j.Pools, "gpus": j.GPUs, "retry_max": j.RetryMax,
@@ -48,7 +48,7 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 		"visibility_version": j.VisibilityVersion, "retry_on": j.RetryOn, "retry_codes": j.RetryCodes,
 		"retry_backoff_s": max(1, j.BackoffS), "retry_resume": cmp.Or(j.RetryFrom, ResumeLatest), "resumable": j.Resumable,
 		"checkpoint_grace_s": max(1, j.CheckpointGraceS), "checkpoint_needed": j.CheckpointNeeded, "checkpoint": j.Checkpoint,
-		"protected": j.Protected, "no_network": j.NoNetwork,
+		"protected": j.Protected, "no_network": j.NoNetwork, "runtime": j.Runtime,
 	})
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)

@@ -109,7 +109,7 @@ func (a *Admission) job(d *admission.Draft) (*job.Job, job.RunFacts, error) {
 		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS, OwnCommand: len(d.Spec.Source.Command) > 0,
 		RetryOn: d.Spec.Retry.On, RetryCodes: d.Spec.Retry.ExitCodes, BackoffS: d.Spec.Retry.BackoffS, RetryFrom: d.Spec.Retry.Resume,
 		Resumable: d.Recipe.Resumable, CheckpointGraceS: d.Spec.Checkpoint.GraceS, CheckpointNeeded: d.Spec.Checkpoint.RequiredForPause,
-		NoNetwork: d.Spec.Network == jobspec.NetworkNone,
+		NoNetwork: d.Spec.Network == jobspec.NetworkNone, Runtime: admission.Runtime(d),
 	}
 	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
 		return nil, job.RunFacts{}, err

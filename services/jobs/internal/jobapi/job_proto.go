@@ -150,7 +150,7 @@ func template(d *admission.Draft, jobID, runID string) ([]byte, error) {
 	}
 	m := &jobsv1.AttemptSpec{
 		JobId: jobID, RunId: runID, Recipe: d.Recipe.Name, RecipeVersion: d.Recipe.Version, RecipeDigest: d.Recipe.Digest,
-		Package: jobspec.ObjectToProto(cmp.Or(d.Package, d.Recipe.Package)), Environment: jobspec.EnvironmentToProto(d.Recipe.Environment),
+		Package: jobspec.ObjectToProto(cmp.Or(d.Package, d.Recipe.Package)), Environment: environmentOf(d),
 		Command: command, Hparams: d.Spec.Hparams, Env: d.Spec.Env, Seed: *d.Spec.Seed,
 		Limits: templateLimitsToProto(d.Spec.Resources.Pools), GraceS: graceS, NoNetwork: d.Spec.Network == jobspec.NetworkNone,
 	}
@@ -165,6 +165,15 @@ func template(d *admission.Draft, jobID, runID string) ([]byte, error) {
 		return nil, fmt.Errorf("encode the spec template of a job: %w", err)
 	}
 	return raw, nil
+}
+
+// environmentOf returns the environment of the attempts: that of the recipe, or the one that the user has chosen.
+func environmentOf(d *admission.Draft) *jobsv1.EnvironmentSpec {
+	env := jobspec.EnvironmentToProto(d.Recipe.Environment)
+	if r := d.Spec.Runtime; r != nil {
+		env = &jobsv1.EnvironmentSpec{Sdk: env.GetSdk(), Lock: r.Requirements, Python: r.Node, Project: d.Project.ID}
+	}
+	return env
 }
 
 // templateLimitsToProto returns, for each resource, the largest request of any pool. GPUs are set for each rank when

@@ -63,6 +63,7 @@ func (r *Rows) Pool(ctx context.Context, name string) (admission.PoolFacts, erro
 	for _, n := range nodes {
 		facts.Nodes = append(facts.Nodes, admission.NodeFacts{
 			ID: n.ID, Size: job.Room{GPUs: n.GPUs, CPUs: n.CPUs, Memory: n.MemoryBytes}, Permitted: n.Isolates(name), ClosesNetwork: n.ClosesNetwork(),
+			Runtimes: n.Runtimes,
 		})
 	}
 	return facts, nil

@@ -69,7 +69,7 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 	for _, path := range unsetPaths(want.ProtoReflect(), "") {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
-			"model.files.0.sha256", "model.files.0.unpack", "resume",
+			"model.files.0.sha256", "model.files.0.unpack", "resume", "environment.lock", "environment.python", "environment.project",
 		}, path, "the template does not fill a field of the agent's spec")
 	}
 
@@ -78,6 +78,28 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, proto.Unmarshal(raw, got))
 	require.Equal(t, []string{"c"}, got.GetCommand(), "the custom recipe must run the user's command")
+}
+
+func TestTemplate_runtimeReplacesRecipeEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		runtime jobspec.Runtime
+		want    *jobsv1.EnvironmentSpec
+	}{
+		{jobspec.Runtime{Requirements: "a/uv.lock"}, &jobsv1.EnvironmentSpec{Sdk: true, Lock: "a/uv.lock", Project: "prj_1"}},
+		{jobspec.Runtime{Node: "cuda"}, &jobsv1.EnvironmentSpec{Sdk: true, Python: "cuda", Project: "prj_1"}},
+	} {
+		d := &admission.Draft{
+			Spec:   jobspec.Spec{Hparams: []byte(`{}`), Seed: new(int64(7)), Runtime: &c.runtime},
+			Recipe: &jobspec.Recipe{Name: "custom/custom", Environment: &jobspec.Environment{Requirements: "x", Digest: "sha256:e", SDK: true}},
+			Inputs: &jobspec.Inputs{}, Project: &admission.ProjectFacts{ID: "prj_1"},
+		}
+		raw, err := template(d, "job_1", "run_1")
+		require.NoError(t, err)
+		got := &jobsv1.AttemptSpec{}
+		require.NoError(t, proto.Unmarshal(raw, got))
+		require.Empty(t, cmp.Diff(c.want, got.GetEnvironment(), protocmp.Transform()))
+	}
 }
 
 func TestTemplate_submittedPackageReplacesRecipePackage(t *testing.T) {

@@ -45,6 +45,24 @@ type Spec struct {
 	// Network is NetworkNone or empty. An empty value is left out of the canonical form, because earlier releases
 	// stored the form without this field.
 	Network string `json:"network,omitempty"`
+	// Runtime is the environment of the user's command, or nil. It is left out of the canonical form like Network.
+	Runtime *Runtime `json:"runtime,omitempty"`
+}
+
+// Runtime is the environment of a user's command. Exactly one field is set.
+type Runtime struct {
+	Node         string `json:"node,omitempty"`
+	Requirements string `json:"requirements,omitempty"`
+	Image        *Image `json:"image,omitempty"`
+}
+
+// ContainerImage returns the image in which the job requests to run, and the field that contains it. It returns nil if the
+// job requests none.
+func (s *Spec) ContainerImage() (image *Image, field string) {
+	if s.Runtime != nil && s.Runtime.Image != nil {
+		return s.Runtime.Image, "spec.runtime.image"
+	}
+	return s.Image, "spec.image"
 }
 
 // NetworkNone is the network of a job that can reach only its own ports and the public listener of the platform.

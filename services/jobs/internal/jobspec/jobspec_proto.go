@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -47,7 +48,8 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	for _, p := range m.GetResources().GetPools() {
 		s.Resources.Pools = append(s.Resources.Pools, poolFromProto(p))
 	}
-	if err := checkNetwork(&s); err != nil {
+	s.Runtime = runtimeFromProto(m.GetRuntime())
+	if err := errors.Join(checkNetwork(&s), checkRuntime(&s)); err != nil {
 		return s, err
 	}
 	return s, checkSeed(&s)

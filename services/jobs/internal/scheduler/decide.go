@@ -21,6 +21,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -39,6 +40,7 @@ type Waiting struct {
 	SubmittedAt    time.Time
 	Pools          []job.Pool
 	NoNetwork      bool
+	Runtime        string // what the job needs from its nodes, see fleet.Offers
 }
 
 // Account is the GPU limit of an owner or a team, and the GPUs that it holds.
@@ -160,7 +162,7 @@ func (p *plan) job(w Waiting) Decision {
 	if passed != "" {
 		spare = 1
 	}
-	places, short := p.gang(w.Pools, w.closing(asItIs), spare)
+	places, short := p.gang(w.Pools, w.suited(asItIs), spare)
 	switch {
 	case places == nil && passed != "":
 		return p.reserved[passed].decision(passed)
@@ -211,11 +213,15 @@ func (p *plan) short(w Waiting, pool job.Pool) Decision {
 		detail := "pool " + lacking.Pool + " has too few suitable ready nodes; " + needs(lacking)
 		return Decision{Reason: job.WaitPoolCapacity, Detail: detail}
 	}
-	if whole, lacking := p.gang(w.Pools, w.closing(empty), 0); whole == nil {
+	if whole, lacking := p.gang(w.Pools, w.offering(empty), 0); whole == nil {
+		detail := fmt.Sprintf("pool %s has too few ready nodes that %s; %s", lacking.Pool, fleet.DescribeRuntime(w.Runtime), needs(lacking))
+		return Decision{Reason: job.WaitPoolCapacity, Detail: detail}
+	}
+	if whole, lacking := p.gang(w.Pools, w.suited(empty), 0); whole == nil {
 		detail := fmt.Sprintf("pool %s has too few nodes that can run a job without network access; %s", lacking.Pool, needs(lacking))
 		return Decision{Reason: job.WaitIsolation, Detail: detail}
 	}
-	idle, _ := p.gang(w.Pools, w.closing(bulkFree), 0)
+	idle, _ := p.gang(w.Pools, w.suited(bulkFree), 0)
 	for _, part := range w.Pools {
 		p.reserved[part.Pool] = reservation{jobID: w.JobID, bulk: idle != nil}
 	}

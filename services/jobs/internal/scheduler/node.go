@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -19,6 +20,7 @@ type Node struct {
 	MemoryFree          int64
 	Drivers             []string // engine drivers; if empty, any
 	ClosesNetwork       bool     // it can run work without network access
+	Runtimes            []string // the environments that it offers
 }
 
 // These functions are the views of a node for plan.gang: asItIs with its free resources, bulkFree with all CPUs and
@@ -45,6 +47,19 @@ func (w Waiting) closing(view func(Node) Node) func(Node) Node {
 		return view(n)
 	}
 }
+
+// offering returns a view of the nodes for a job. It shows no room on nodes that do not offer what the job needs.
+func (w Waiting) offering(view func(Node) Node) func(Node) Node {
+	return func(n Node) Node {
+		if !fleet.Offers(n.Runtimes, w.Runtime) {
+			return Node{}
+		}
+		return view(n)
+	}
+}
+
+// suited returns a view of the nodes for a job that shows room only on nodes that can run it.
+func (w Waiting) suited(view func(Node) Node) func(Node) Node { return w.closing(w.offering(view)) }
 
 func (n *Node) fits(need job.Room) bool {
 	return job.Room{GPUs: n.GPUsFree, Slots: n.SlotsFree, CPUs: n.CPUsFree, Memory: n.MemoryFree}.Holds(need)

@@ -124,7 +124,7 @@ func nodeOf(n *fleet.Node) Node {
 	return Node{
 		ID: n.ID, Name: n.Name, Pools: n.Permitted, Refused: without(n.Pools, n.Permitted), GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
 		SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
-		Drivers: n.Drivers, ClosesNetwork: n.ClosesNetwork(),
+		Drivers: n.Drivers, ClosesNetwork: n.ClosesNetwork(), Runtimes: n.Runtimes,
 	}
 }
 
@@ -173,7 +173,11 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if err != nil {
 		return err
 	}
-	if j.NoNetwork && slices.ContainsFunc(d.Places, func(p Place) bool { return !nodes[p.NodeID].ClosesNetwork }) {
+	unsuited := func(p Place) bool {
+		n := nodes[p.NodeID]
+		return j.NoNetwork && !n.ClosesNetwork || !fleet.Offers(n.Runtimes, j.Runtime)
+	}
+	if slices.ContainsFunc(d.Places, unsuited) {
 		return errRaced
 	}
 	before := j.State
@@ -188,6 +192,10 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if err != nil {
 		return err
 	}
+	port, err := s.Works.FreeMasterPort(ctx, tx, d.Places[0].NodeID)
+	if err != nil {
+		return err
+	}
 	for _, p := range d.Places {
 		need := p.Pool.Need()
 		w := &assignment.Work{
@@ -195,7 +203,7 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 			Kind:     assignment.Attempt, Desired: assignment.WantRunning, DesiredAt: now, Spec: spec, Pool: p.Pool.Pool,
 			GPUs: need.GPUs, Slots: need.Slots, CPUs: need.CPUs, Memory: need.Memory, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
 			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),
-			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name,
+			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name, MasterPort: port,
 		}
 		if err := s.Works.Insert(ctx, tx, w); err != nil {
 			return err

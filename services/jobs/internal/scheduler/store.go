@@ -33,8 +33,8 @@ func waitingJobs(ctx context.Context, q pg.Querier, now time.Time) ([]Waiting, e
 			SELECT (SELECT j.owner_id FROM job j WHERE j.state = 'queued' AND j.owner_id > a.owner_id ORDER BY j.owner_id LIMIT 1)
 			FROM account a WHERE a.owner_id IS NOT NULL),
 		accounts AS MATERIALIZED (SELECT owner_id FROM account WHERE owner_id IS NOT NULL LIMIT $1)
-		SELECT w.id, w.owner_id, w.team_id, w.priority, w.created_at, w.pools, w.no_network FROM accounts a, LATERAL (
-			SELECT j.id, j.owner_id, j.team_id, j.priority, j.created_at, j.pools, j.no_network,
+		SELECT w.id, w.owner_id, w.team_id, w.priority, w.created_at, w.pools, w.no_network, w.runtime FROM accounts a, LATERAL (
+			SELECT j.id, j.owner_id, j.team_id, j.priority, j.created_at, j.pools, j.no_network, j.runtime,
 				row_number() OVER (ORDER BY j.priority DESC, j.created_at, j.id) AS turn
 			FROM job j WHERE j.state = 'queued' AND j.owner_id = a.owner_id AND (j.not_before IS NULL OR j.not_before <= $2)
 			ORDER BY j.priority DESC, j.created_at, j.id LIMIT (SELECT greatest($3, $4 / count(*)) FROM accounts)) w
@@ -43,7 +43,7 @@ func waitingJobs(ctx context.Context, q pg.Querier, now time.Time) ([]Waiting, e
 		return nil, fmt.Errorf("list waiting jobs: %w", err)
 	}
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w Waiting, err error) {
-		err = row.Scan(&w.JobID, &w.OwnerID, &w.TeamID, &w.Priority, &w.SubmittedAt, &w.Pools, &w.NoNetwork)
+		err = row.Scan(&w.JobID, &w.OwnerID, &w.TeamID, &w.Priority, &w.SubmittedAt, &w.Pools, &w.NoNetwork, &w.Runtime)
 		return w, err
 	})
 	if err != nil {
