@@ -175,7 +175,7 @@ func nodeFailure(ctx context.Context, err error) error {
 func (i installer) describe(argv, extra []string) Step {
 	// Use a private cache. The files of a shared cache would belong to another user, and links to them would survive
 	// the build.
-	private := []string{"TMPDIR=" + i.temp, "XDG_CACHE_HOME=" + i.temp, "UV_CACHE_DIR=" + i.temp + "/cache", "UV_LINK_MODE=copy", "PIP_NO_CACHE_DIR=1"}
+	private := []string{"TMPDIR=" + i.temp, "XDG_CACHE_HOME=" + i.temp, "UV_CACHE_DIR=" + i.temp + "/cache", "UV_LINK_MODE=hardlink", "PIP_NO_CACHE_DIR=1"}
 	s := Step{Args: argv, Env: lastOfEach(slices.Concat(settings(i.builder.environ), extra, private)), Dir: i.temp}
 	s.Readable = slices.Concat(outsideSystem(i.python.Base), outsideSystem(i.python.Path))
 	if !boundary.Contains(i.temp, argv[0]) {
