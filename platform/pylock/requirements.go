@@ -90,7 +90,7 @@ func (p *requirements) checkPart(n int, text string) error {
 	for word := range strings.FieldsSeq(text) {
 		if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, hashOption) {
 			option, _, _ := strings.Cut(word, "=")
-			return p.refuse(n, fmt.Sprintf("the option %s is not allowed", quote(option)),
+			return p.refuse(n, "the option "+quote(option)+" is not allowed",
 				"remove the line; the node's settings determine the index and the other options of the installer")
 		}
 	}
@@ -120,9 +120,9 @@ func (p *requirements) requirement(n int, text string) error {
 	case !pinned || !ok || strings.HasPrefix(version, "="):
 		return p.refuse(n, quote(spec)+" is not of the form name==version", howToLock)
 	case !p.forms.isVersion(version):
-		return p.refuse(n, fmt.Sprintf("%s is not an exact version", quote(version)), howToLock)
+		return p.refuse(n, quote(version)+" is not an exact version", howToLock)
 	case len(hashes) == 0:
-		return p.refuse(n, fmt.Sprintf("%s has no hash", quote(name)), howToLock)
+		return p.refuse(n, quote(name)+" has no hash", howToLock)
 	}
 	e := entry{line: n, pin: Pin{Name: normal(name), Version: strings.ToLower(version), Hashes: hashes}}
 	if conditional {
@@ -161,7 +161,7 @@ func (p *requirements) hashes(n int, text string) (before string, hashes []strin
 	for word := range strings.FieldsSeq(hashOption + rest) {
 		hash, ok := strings.CutPrefix(word, hashOption)
 		if !ok || !p.forms.hash.MatchString(hash) {
-			return "", nil, p.refuse(n, fmt.Sprintf("%s is not a SHA-256 hash", quote(word)), "give each hash as --hash=sha256: and 64 hexadecimal digits")
+			return "", nil, p.refuse(n, quote(word)+" is not a SHA-256 hash", "give each hash as --hash=sha256: and 64 hexadecimal digits")
 		}
 		hashes = append(hashes, strings.ToLower(strings.TrimPrefix(hash, "sha256:")))
 	}

@@ -163,7 +163,7 @@ func (p *uvParser) graph(packages []uvPackage) (*graph, error) {
 	for i, pkg := range packages {
 		line := p.heads[i]
 		if !p.forms.isName(pkg.Name) {
-			return nil, p.refuse(line, fmt.Sprintf("%s is not the name of a package", quote(pkg.Name)), lockAgain)
+			return nil, p.refuse(line, quote(pkg.Name)+" is not the name of a package", lockAgain)
 		}
 		n := node{line: line, source: sourceOf(pkg.Source), own: ownSource(pkg.Source)}
 		n.pin.Name = normal(pkg.Name)
@@ -218,7 +218,7 @@ func (p *uvParser) check(line int, pkg uvPackage, n *node) error {
 	n.pin.Version = strings.ToLower(pkg.Version)
 	if len(pkg.Sdist) > 0 {
 		if address, ok := pkg.Sdist["url"].(string); !ok || !isWeb(address) {
-			return p.refuse(p.find("sdist", line), fmt.Sprintf("the source distribution of %s is not at a web address", quote(pkg.Name)), lockAgain)
+			return p.refuse(p.find("sdist", line), "the source distribution of "+quote(pkg.Name)+" is not at a web address", lockAgain)
 		}
 	}
 	if len(pkg.Wheels) > maxHashes {
@@ -231,7 +231,7 @@ func (p *uvParser) check(line int, pkg uvPackage, n *node) error {
 		case !isWeb(address):
 			return p.refuse(p.find("wheels", line), fmt.Sprintf("a wheel of %s is not at a web address (%s)", quote(pkg.Name), quote(address)), "lock the package from an index")
 		case !p.forms.hash.MatchString(hash):
-			return p.refuse(p.find(address, line), fmt.Sprintf("a wheel of %s has no SHA-256 hash", quote(pkg.Name)), "lock the package from an index that states hashes")
+			return p.refuse(p.find(address, line), "a wheel of "+quote(pkg.Name)+" has no SHA-256 hash", "lock the package from an index that states hashes")
 		}
 		n.pin.Hashes = append(n.pin.Hashes, strings.ToLower(strings.TrimPrefix(hash, "sha256:")))
 	}
@@ -270,7 +270,7 @@ func (p *uvParser) list(line int, list []uvDependency) ([]edge, error) {
 	edges := make([]edge, 0, len(list))
 	for _, d := range list {
 		if !p.forms.isName(d.Name) || slices.ContainsFunc(d.Extras, func(extra string) bool { return !p.forms.isName(extra) }) {
-			return nil, p.refuse(p.find(`"`+d.Name+`"`, p.find("dependencies", line)), fmt.Sprintf("%s is not a dependency on a package", quote(d.Name)), lockAgain)
+			return nil, p.refuse(p.find(`"`+d.Name+`"`, p.find("dependencies", line)), quote(d.Name)+" is not a dependency on a package", lockAgain)
 		}
 		e := edge{line: line, name: normal(d.Name), version: strings.ToLower(d.Version), source: sourceOf(d.Source)}
 		for _, extra := range d.Extras {
