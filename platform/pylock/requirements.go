@@ -12,7 +12,7 @@ type requirements struct {
 	forms   forms
 	entries []entry
 	// open is the requirement that the next lines continue, begun in the line at.
-	open string
+	open strings.Builder
 	at   int
 	// continues is true if the last line ended with a backslash.
 	continues bool
@@ -55,16 +55,18 @@ func (p *requirements) line(n int, text string) error {
 		return p.refuse(n, "a comment follows a backslash", "remove the comment or the backslash")
 	}
 	if !p.continues {
-		p.at, p.open = n, ""
+		p.at = n
+		p.open.Reset()
 	}
 	if err := p.checkPart(n, text); err != nil {
 		return err
 	}
 	text, p.continues = strings.CutSuffix(text, `\`)
-	if p.open += " " + text; p.continues {
+	p.open.WriteString(" " + text)
+	if p.continues {
 		return nil
 	}
-	return p.requirement(p.at, strings.Trim(p.open, " \t"))
+	return p.requirement(p.at, strings.Trim(p.open.String(), " \t"))
 }
 
 // uncommented returns the text before a comment, and whether there is a comment.
@@ -126,7 +128,7 @@ func (p *requirements) requirement(n int, text string) error {
 	}
 	e := entry{line: n, pin: Pin{Name: normal(name), Version: strings.ToLower(version), Hashes: hashes}}
 	if conditional {
-		if e.marker, err = parseMarker(condition, false); err != nil {
+		if e.marker, err = parseMarker(p.forms.version, condition, false); err != nil {
 			return p.refuse(n, err.Error(), howToLock)
 		}
 	}
