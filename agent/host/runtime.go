@@ -87,10 +87,10 @@ func (w *work) lock(name string) (lock *pylock.Lock, err error) {
 func readLock(dir, name string) ([]byte, error) {
 	file, err := boundary.OpenRegular(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &pyenv.BuildError{Output: fmt.Sprintf("the package has no file %s; correct spec.runtime.requirements, or add the file", name)}
+		return nil, &pyenv.BuildError{Output: "the package has no file " + name + "; correct spec.runtime.requirements, or add the file"}
 	}
 	if err != nil {
-		return nil, &pyenv.BuildError{Output: fmt.Sprintf("the lock %s is not a plain file of the package", name)}
+		return nil, &pyenv.BuildError{Output: "the lock " + name + " is not a plain file of the package"}
 	}
 	defer func() { _ = file.Close() }()
 	text, err := io.ReadAll(io.LimitReader(file, pylock.MaxBytes+1))

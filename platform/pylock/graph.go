@@ -1,7 +1,5 @@
 package pylock
 
-import "fmt"
-
 // graph has the packages of a lock of uv and their dependencies.
 type graph struct {
 	file  string
@@ -88,7 +86,7 @@ func (g *graph) lead(e edge) (int, error) {
 			continue
 		}
 		if found >= 0 {
-			return 0, &Error{g.file, g.find(`"`+e.name+`"`, g.find("dependencies", e.line)), fmt.Sprintf("the dependency on %s leads to more than one package", e.name), lockAgain}
+			return 0, &Error{g.file, g.find(`"`+e.name+`"`, g.find("dependencies", e.line)), "the dependency on " + e.name + " leads to more than one package", lockAgain}
 		}
 		found = i
 	}

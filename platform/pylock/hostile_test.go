@@ -3,6 +3,7 @@ package pylock_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -147,6 +148,13 @@ func hostileUV() map[string]hostile {
 	depends := func(dependency string) string {
 		return uvLock(idnaName, idnaVersion, idnaSource, idnaWheel, "dependencies = [", "    "+dependency+",", "]")
 	}
+	many := func(form string) string {
+		var b strings.Builder
+		for n := range 1000 {
+			fmt.Fprintf(&b, form, n)
+		}
+		return b.String()
+	}
 	top := func(line string) string { return strings.Replace(idna(idnaSource), "revision = 3", line, 1) }
 	return map[string]hostile{
 		"git":                         {idna(`source = { git = "https://evil.example/x?rev=main#0123" }`), 16, `is not an index ("git")`},
@@ -200,6 +208,10 @@ func hostileUV() map[string]hostile {
 		"nested arrays in lines":      {top("x = [" + strings.Repeat("[\n", 5000)), 17, "too deeply"},
 		"nested tables":               {top("x = " + strings.Repeat("{a=", 5000)), 2, "too deeply"},
 		"nested keys":                 {top(strings.Repeat("a.", 5000) + "a = 1"), 2, "too deeply"},
+		"keys of a package":           {idna(idnaSource) + many("k%d = 1\n"), 270, "too many keys"},
+		"keys of a table":             {top("x = { " + many("k%d=1,") + " }"), 2, "too many keys"},
+		"tables of a package":         {idna(idnaSource) + many("[package.t%d]\n"), 82, "too many keys"},
+		"tables":                      {top(many("[t%d]\n")), 66, "too many keys"},
 		"inline packages":             {"version = 1\npackage = [ { name = \"mine\", source = { virtual = \".\" } } ]\n", 0, "does not begin with a line"},
 		"header with spaces":          {strings.Replace(idna(idnaSource), "[[package]]", "[[ package ]]", 1), 0, "does not begin with a line"},
 		"control character":           {top("# \x1b[2J"), 2, "control character"},
@@ -258,5 +270,21 @@ func TestLock_Pins_refusals(t *testing.T) {
 		require.True(t, errors.As(err, &refusal), "%s: %v", name, err)
 		require.Equal(t, c.line, refusal.Line, fmt.Sprint(name, ": ", err))
 		require.Contains(t, refusal.Problem, c.want, name)
+	}
+}
+
+// The memory that a hostile lock takes is a multiple of its size, and not of the square of its size.
+func TestParse_boundedMemory(t *testing.T) { //nolint:paralleltest // it measures the memory of the whole process
+	const n = 40_000
+	for file, text := range map[string]string{
+		"requirements.txt": "idna==3.7 \\\n" + strings.Repeat("a \\\n", n) + "b\n",
+		"uv.lock":          strings.Replace(uvLock(idnaName, idnaVersion, idnaSource, idnaWheel), "    { name", strings.Repeat("{name=\"idna\",marker=\"os_name=='a'\"},\n", n)+"    { name", 1),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = pylock.Parse(file, []byte(text))
+		runtime.ReadMemStats(&after)
+		const most = 256 << 20
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(most), file)
 	}
 }

@@ -102,9 +102,9 @@ type markerParser struct {
 	form   *regexp.Regexp
 }
 
-// parseMarker parses a marker. Only if extras is true, it may use the variable `extra`.
-func parseMarker(text string, extras bool) (*marker, error) {
-	p := &markerParser{rest: text, extras: extras, form: pattern()}
+// parseMarker parses a marker. Only if extras is true, it may use the variable `extra`. The pattern is that of versions.
+func parseMarker(form *regexp.Regexp, text string, extras bool) (*marker, error) {
+	p := &markerParser{rest: text, extras: extras, form: form}
 	m, err := p.or()
 	if err == nil && p.space() != "" {
 		err = fmt.Errorf("the marker has unexpected text at %s", quote(p.rest))

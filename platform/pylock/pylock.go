@@ -140,7 +140,7 @@ func (l *Lock) Pins(env Environment) ([]Pin, error) {
 
 // merge returns the pins of the entries that apply. Entries for the same package must agree.
 func (l *Lock) merge(chosen []entry, env Environment) ([]Pin, error) {
-	lines, found := map[string]int{}, map[string]Pin{}
+	lines, found := map[string]int{}, map[string]*Pin{}
 	for _, e := range chosen {
 		if !e.marker.holds(env) {
 			continue
@@ -152,13 +152,17 @@ func (l *Lock) merge(chosen []entry, env Environment) ([]Pin, error) {
 					e.pin.Name, e.pin.Version, lines[e.pin.Name], before.Version), "keep one of them",
 			}
 		}
-		pin := e.pin
-		pin.Hashes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(before.Hashes, pin.Hashes))))
-		lines[pin.Name], found[pin.Name] = e.line, pin
+		if !twice {
+			before = &Pin{Name: e.pin.Name, Version: e.pin.Version}
+			lines[e.pin.Name], found[e.pin.Name] = e.line, before
+		}
+		before.Hashes = append(before.Hashes, e.pin.Hashes...)
 	}
 	pins := make([]Pin, 0, len(found))
 	for _, pin := range found {
-		pins = append(pins, pin)
+		slices.Sort(pin.Hashes)
+		pin.Hashes = slices.Compact(pin.Hashes)
+		pins = append(pins, *pin)
 	}
 	slices.SortFunc(pins, func(a, b Pin) int { return strings.Compare(a.Name, b.Name) })
 	return pins, nil

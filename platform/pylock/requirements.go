@@ -12,7 +12,7 @@ type requirements struct {
 	forms   forms
 	entries []entry
 	// open is the requirement that the next lines continue, begun in the line at.
-	open string
+	open strings.Builder
 	at   int
 	// continues is true if the last line ended with a backslash.
 	continues bool
@@ -55,16 +55,18 @@ func (p *requirements) line(n int, text string) error {
 		return p.refuse(n, "a comment follows a backslash", "remove the comment or the backslash")
 	}
 	if !p.continues {
-		p.at, p.open = n, ""
+		p.at = n
+		p.open.Reset()
 	}
 	if err := p.checkPart(n, text); err != nil {
 		return err
 	}
 	text, p.continues = strings.CutSuffix(text, `\`)
-	if p.open += " " + text; p.continues {
+	p.open.WriteString(" " + text)
+	if p.continues {
 		return nil
 	}
-	return p.requirement(p.at, strings.Trim(p.open, " \t"))
+	return p.requirement(p.at, strings.Trim(p.open.String(), " \t"))
 }
 
 // uncommented returns the text before a comment, and whether there is a comment.
@@ -90,7 +92,7 @@ func (p *requirements) checkPart(n int, text string) error {
 	for word := range strings.FieldsSeq(text) {
 		if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, hashOption) {
 			option, _, _ := strings.Cut(word, "=")
-			return p.refuse(n, fmt.Sprintf("the option %s is not allowed", quote(option)),
+			return p.refuse(n, "the option "+quote(option)+" is not allowed",
 				"remove the line; the node's settings determine the index and the other options of the installer")
 		}
 	}
@@ -120,13 +122,13 @@ func (p *requirements) requirement(n int, text string) error {
 	case !pinned || !ok || strings.HasPrefix(version, "="):
 		return p.refuse(n, quote(spec)+" is not of the form name==version", howToLock)
 	case !p.forms.isVersion(version):
-		return p.refuse(n, fmt.Sprintf("%s is not an exact version", quote(version)), howToLock)
+		return p.refuse(n, quote(version)+" is not an exact version", howToLock)
 	case len(hashes) == 0:
-		return p.refuse(n, fmt.Sprintf("%s has no hash", quote(name)), howToLock)
+		return p.refuse(n, quote(name)+" has no hash", howToLock)
 	}
 	e := entry{line: n, pin: Pin{Name: normal(name), Version: strings.ToLower(version), Hashes: hashes}}
 	if conditional {
-		if e.marker, err = parseMarker(condition, false); err != nil {
+		if e.marker, err = parseMarker(p.forms.version, condition, false); err != nil {
 			return p.refuse(n, err.Error(), howToLock)
 		}
 	}
@@ -161,7 +163,7 @@ func (p *requirements) hashes(n int, text string) (before string, hashes []strin
 	for word := range strings.FieldsSeq(hashOption + rest) {
 		hash, ok := strings.CutPrefix(word, hashOption)
 		if !ok || !p.forms.hash.MatchString(hash) {
-			return "", nil, p.refuse(n, fmt.Sprintf("%s is not a SHA-256 hash", quote(word)), "give each hash as --hash=sha256: and 64 hexadecimal digits")
+			return "", nil, p.refuse(n, quote(word)+" is not a SHA-256 hash", "give each hash as --hash=sha256: and 64 hexadecimal digits")
 		}
 		hashes = append(hashes, strings.ToLower(strings.TrimPrefix(hash, "sha256:")))
 	}

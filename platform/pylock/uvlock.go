@@ -24,8 +24,14 @@ type uvPackage struct {
 	Dependencies []uvDependency            `toml:"dependencies"`
 	Extras       map[string][]uvDependency `toml:"optional-dependencies"`
 	Groups       map[string][]uvDependency `toml:"dev-dependencies"`
-	Sdist        map[string]any            `toml:"sdist"`
-	Wheels       []map[string]any          `toml:"wheels"`
+	Sdist        *uvArtifact               `toml:"sdist"`
+	Wheels       []uvArtifact              `toml:"wheels"`
+}
+
+// uvArtifact is a file of a package.
+type uvArtifact struct {
+	URL  string `toml:"url"`
+	Hash string `toml:"hash"`
 }
 
 type uvDependency struct {
@@ -53,6 +59,14 @@ func parseUV(file, text string) (*Lock, error) {
 	if err := p.scan(); err != nil {
 		return nil, err
 	}
+	for i, text := range p.lines {
+		if strings.TrimSpace(text) == packageHeader {
+			p.heads = append(p.heads, i+1)
+		}
+	}
+	if len(p.heads) > MaxPackages {
+		return nil, p.refuse(p.heads[MaxPackages], fmt.Sprintf("the lock has more than %d packages", MaxPackages), "lock fewer packages")
+	}
 	var lock uvFile
 	if err := toml.Unmarshal([]byte(text), &lock); err != nil {
 		line := 0
@@ -61,18 +75,11 @@ func parseUV(file, text string) (*Lock, error) {
 		}
 		return nil, &Error{file, line, "the lock is not valid: " + quote(err.Error()), lockAgain}
 	}
-	for i, text := range p.lines {
-		if strings.TrimSpace(text) == "[[package]]" {
-			p.heads = append(p.heads, i+1)
-		}
-	}
 	switch {
 	case lock.Version != 1:
 		return nil, p.refuse(p.find("version", 0), fmt.Sprintf("the lock has version %d, and only version 1 is known", lock.Version), lockAgain)
 	case len(p.heads) != len(lock.Packages):
 		return nil, p.refuse(0, "a package does not begin with a line [[package]]", lockAgain)
-	case len(lock.Packages) > MaxPackages:
-		return nil, p.refuse(p.heads[MaxPackages], fmt.Sprintf("the lock has more than %d packages", MaxPackages), "lock fewer packages")
 	}
 	l := &Lock{file: file, python: quote(lock.Python)}
 	if lock.Python != "" {
@@ -90,17 +97,69 @@ func (p *uvParser) refuse(line int, problem, remedy string) *Error {
 	return &Error{File: p.file, Line: line, Problem: problem, Remedy: remedy}
 }
 
-// maxNesting and maxDots bound the depth of a lock of uv, which a decoder may visit recursively.
+// These bounds are far above what uv writes. A decoder may visit values recursively, and compares each key with the others
+// of its table.
 const (
 	maxNesting = 16
-	maxDots    = 64
+	maxDots    = 64  // in a line
+	maxKeys    = 256 // in a table
+	maxTables  = 64  // in a package, and besides the packages
 )
 
-// scan refuses text that nests deeply, and strings of more than one line, which uv does not write.
+// shape counts what the bounds limit.
+type shape struct {
+	// keys are the numbers of keys in the open tables, from the outermost to the innermost one. An array counts as a table.
+	keys [maxNesting + 1]int
+	// depth is the index of the innermost table. dots are those of the line.
+	depth, dots int
+	// inside are the tables of the current package, and beside those that belong to no package.
+	inside, beside int
+}
+
+// exceeded reports whether a bound is exceeded.
+func (s *shape) exceeded() bool {
+	return s.depth > maxNesting || s.depth < 0 || s.dots > maxDots || s.keys[s.depth] > maxKeys || s.inside > maxTables || s.beside > maxTables
+}
+
+// header counts a line that begins a table.
+func (s *shape) header(text string) {
+	s.keys[0] = 0
+	switch {
+	case text == packageHeader:
+		s.inside = 0
+	case strings.HasPrefix(text, "[package."):
+		s.inside++
+	default:
+		s.beside++
+	}
+}
+
+// see counts a character outside of strings.
+func (s *shape) see(c byte) {
+	switch c {
+	case '[', '{':
+		if s.depth++; s.depth <= maxNesting {
+			s.keys[s.depth] = 0
+		}
+	case ']', '}':
+		s.depth--
+	case '=':
+		s.keys[s.depth]++
+	case '.':
+		s.dots++
+	}
+}
+
+const packageHeader = "[[package]]"
+
+// scan refuses text that exceeds the bounds, and strings of more than one line, which uv does not write.
 func (p *uvParser) scan() error {
-	depth := 0
+	s := &shape{}
 	for i, text := range p.lines {
-		dots := 0
+		s.dots = 0
+		if line := strings.TrimSpace(text); s.depth == 0 && strings.HasPrefix(line, "[") {
+			s.header(line)
+		}
 		for n := 0; n < len(text); n++ {
 			switch c := text[n]; c {
 			case '#':
@@ -111,15 +170,11 @@ func (p *uvParser) scan() error {
 					return p.refuse(i+1, "a string does not end in its line", lockAgain)
 				}
 				n = end
-			case '[', '{':
-				depth++
-			case ']', '}':
-				depth--
-			case '.':
-				dots++
+			default:
+				s.see(c)
 			}
-			if depth > maxNesting || dots > maxDots {
-				return p.refuse(i+1, "the lock nests its values too deeply", lockAgain)
+			if s.exceeded() {
+				return p.refuse(i+1, "the lock nests its values too deeply or has too many keys in a table", lockAgain)
 			}
 		}
 	}
@@ -147,7 +202,7 @@ func stringEnd(text string, n int) int {
 // it returns the given line.
 func (p *uvParser) find(text string, from int) int {
 	for i := max(from, 1); i <= len(p.lines); i++ {
-		if i > from && strings.TrimSpace(p.lines[i-1]) == "[[package]]" {
+		if i > from && strings.TrimSpace(p.lines[i-1]) == packageHeader {
 			break
 		}
 		if strings.Contains(p.lines[i-1], text) {
@@ -163,7 +218,7 @@ func (p *uvParser) graph(packages []uvPackage) (*graph, error) {
 	for i, pkg := range packages {
 		line := p.heads[i]
 		if !p.forms.isName(pkg.Name) {
-			return nil, p.refuse(line, fmt.Sprintf("%s is not the name of a package", quote(pkg.Name)), lockAgain)
+			return nil, p.refuse(line, quote(pkg.Name)+" is not the name of a package", lockAgain)
 		}
 		n := node{line: line, source: sourceOf(pkg.Source), own: ownSource(pkg.Source)}
 		n.pin.Name = normal(pkg.Name)
@@ -216,24 +271,20 @@ func (p *uvParser) check(line int, pkg uvPackage, n *node) error {
 		return p.refuse(p.find("version", line), fmt.Sprintf("%s is not an exact version of %s", quote(pkg.Version), quote(pkg.Name)), lockAgain)
 	}
 	n.pin.Version = strings.ToLower(pkg.Version)
-	if len(pkg.Sdist) > 0 {
-		if address, ok := pkg.Sdist["url"].(string); !ok || !isWeb(address) {
-			return p.refuse(p.find("sdist", line), fmt.Sprintf("the source distribution of %s is not at a web address", quote(pkg.Name)), lockAgain)
-		}
+	if pkg.Sdist != nil && !isWeb(pkg.Sdist.URL) {
+		return p.refuse(p.find("sdist", line), "the source distribution of "+quote(pkg.Name)+" is not at a web address", lockAgain)
 	}
 	if len(pkg.Wheels) > maxHashes {
 		return p.refuse(line, fmt.Sprintf("%s has more than %d wheels", quote(pkg.Name), maxHashes), lockAgain)
 	}
 	for _, wheel := range pkg.Wheels {
-		address, _ := wheel["url"].(string)
-		hash, _ := wheel["hash"].(string)
 		switch {
-		case !isWeb(address):
-			return p.refuse(p.find("wheels", line), fmt.Sprintf("a wheel of %s is not at a web address (%s)", quote(pkg.Name), quote(address)), "lock the package from an index")
-		case !p.forms.hash.MatchString(hash):
-			return p.refuse(p.find(address, line), fmt.Sprintf("a wheel of %s has no SHA-256 hash", quote(pkg.Name)), "lock the package from an index that states hashes")
+		case !isWeb(wheel.URL):
+			return p.refuse(p.find("wheels", line), fmt.Sprintf("a wheel of %s is not at a web address (%s)", quote(pkg.Name), quote(wheel.URL)), "lock the package from an index")
+		case !p.forms.hash.MatchString(wheel.Hash):
+			return p.refuse(p.find(wheel.URL, line), "a wheel of "+quote(pkg.Name)+" has no SHA-256 hash", "lock the package from an index that states hashes")
 		}
-		n.pin.Hashes = append(n.pin.Hashes, strings.ToLower(strings.TrimPrefix(hash, "sha256:")))
+		n.pin.Hashes = append(n.pin.Hashes, strings.ToLower(strings.TrimPrefix(wheel.Hash, "sha256:")))
 	}
 	return nil
 }
@@ -270,7 +321,7 @@ func (p *uvParser) list(line int, list []uvDependency) ([]edge, error) {
 	edges := make([]edge, 0, len(list))
 	for _, d := range list {
 		if !p.forms.isName(d.Name) || slices.ContainsFunc(d.Extras, func(extra string) bool { return !p.forms.isName(extra) }) {
-			return nil, p.refuse(p.find(`"`+d.Name+`"`, p.find("dependencies", line)), fmt.Sprintf("%s is not a dependency on a package", quote(d.Name)), lockAgain)
+			return nil, p.refuse(p.find(`"`+d.Name+`"`, p.find("dependencies", line)), quote(d.Name)+" is not a dependency on a package", lockAgain)
 		}
 		e := edge{line: line, name: normal(d.Name), version: strings.ToLower(d.Version), source: sourceOf(d.Source)}
 		for _, extra := range d.Extras {
@@ -278,7 +329,7 @@ func (p *uvParser) list(line int, list []uvDependency) ([]edge, error) {
 		}
 		if d.Marker != "" {
 			var err error
-			if e.marker, err = parseMarker(d.Marker, true); err != nil {
+			if e.marker, err = parseMarker(p.forms.version, d.Marker, true); err != nil {
 				return nil, p.refuse(p.find(d.Marker, line), err.Error(), lockAgain)
 			}
 		}

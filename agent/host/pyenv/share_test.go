@@ -22,11 +22,11 @@ func library(t *testing.T, dir, name, letter string, mode os.FileMode) string {
 	return path
 }
 
-func inode(t *testing.T, path string) (number, links uint64) {
+func inode(t *testing.T, path string) (number uint64, links int) {
 	t.Helper()
 	var stat unix.Stat_t
 	require.NoError(t, unix.Lstat(path, &stat))
-	return stat.Ino, uint64(stat.Nlink)
+	return stat.Ino, int(stat.Nlink)
 }
 
 func TestBuilder_share_oneCopyOfEqualFiles(t *testing.T) {

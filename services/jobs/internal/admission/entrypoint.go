@@ -7,6 +7,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
 // CustomRecipe is the only recipe that runs a command given by the user.
@@ -40,7 +41,11 @@ func (w *Inputs) pack(ctx context.Context, d *Draft) error {
 		return Refuse(Package, "spec.source.package is allowed only for the recipe %s; %s brings its own code",
 			CustomRecipe, d.Spec.Recipe.Name)
 	}
-	if err := w.resolve(ctx, d, name); err != nil {
+	ref := jobspec.PackageRef{ID: name}
+	if d.Spec.Runtime != nil {
+		ref.Lock = d.Spec.Runtime.Requirements
+	}
+	if err := w.resolve(ctx, d, ref); err != nil {
 		if ofPackage(err) {
 			return err
 		}

@@ -19,11 +19,14 @@ import (
 // fixed implements the lookups with constant results.
 type fixed struct{}
 
-func (f fixed) Resolve(_ context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error) {
+func (f fixed) Resolve(_ context.Context, recipe string, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
 	out := &jobspec.Resolved{Inputs: f.inputs(b)}
 	var err error
-	if packageID != "" {
-		if out.Package, err = f.pack(packageID); err != nil {
+	if p.Lock == "bad.txt" {
+		return nil, Refuse(Package, "bad.txt, line 1: no")
+	}
+	if p.ID != "" {
+		if out.Package, err = f.pack(p.ID); err != nil {
 			return nil, err
 		}
 	}

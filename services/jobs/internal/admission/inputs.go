@@ -54,9 +54,9 @@ type NodeFacts struct {
 
 // Catalog looks up the recipes, packages and references of a submission, with the identity of the caller in ctx.
 type Catalog interface {
-	// Resolve returns everything that a submission refers to. The package id is empty if the submission has no package.
-	// If the registry does not accept the package, Resolve returns the refusal of the package's gate.
-	Resolve(ctx context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error)
+	// Resolve returns everything that a submission refers to. If the registry does not accept the package or the lock in
+	// it, Resolve returns the refusal of the package's gate.
+	Resolve(ctx context.Context, recipe string, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error)
 	// Bind resolves the bindings once more when a job is about to be admitted, and records that the job reads the
 	// protected datasets among them.
 	Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error)
@@ -115,15 +115,15 @@ func pure(check func(d *Draft) error) func(context.Context, *Draft) error {
 }
 
 // resolve reads everything that the draft refers to from the registry, unless an earlier gate has already done so.
-func (w *Inputs) resolve(ctx context.Context, d *Draft, packageID string) (err error) {
+func (w *Inputs) resolve(ctx context.Context, d *Draft, p jobspec.PackageRef) (err error) {
 	if d.found == nil {
-		d.found, err = w.Catalog.Resolve(ctx, d.Spec.Recipe.Name, packageID, d.Spec.Bindings)
+		d.found, err = w.Catalog.Resolve(ctx, d.Spec.Recipe.Name, p, d.Spec.Bindings)
 	}
 	return err
 }
 
 func (w *Inputs) recipe(ctx context.Context, d *Draft) error {
-	if err := w.resolve(ctx, d, ""); err != nil {
+	if err := w.resolve(ctx, d, jobspec.PackageRef{}); err != nil {
 		return fmt.Errorf("look up the recipe: %w", err)
 	}
 	return checkRecipe(d, d.found.Recipes)
@@ -140,7 +140,7 @@ func (w *Inputs) bindings(ctx context.Context, d *Draft) error {
 	if err := checkBindingNames(d); err != nil {
 		return err
 	}
-	if err := w.resolve(ctx, d, ""); err != nil {
+	if err := w.resolve(ctx, d, jobspec.PackageRef{}); err != nil {
 		return fmt.Errorf("resolve the bindings: %w", err)
 	}
 	d.Inputs = d.found.Inputs

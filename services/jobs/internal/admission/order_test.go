@@ -52,9 +52,9 @@ type recorder struct {
 	names []string
 }
 
-func (a *recorder) Resolve(ctx context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error) {
+func (a *recorder) Resolve(ctx context.Context, recipe string, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
 	a.names = append(a.names, "registry")
-	return a.fixed.Resolve(ctx, recipe, packageID, b)
+	return a.fixed.Resolve(ctx, recipe, p, b)
 }
 
 func (a *recorder) Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {

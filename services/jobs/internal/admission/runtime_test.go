@@ -40,6 +40,10 @@ func TestRun_runtime(t *testing.T) {
 		"lock":                               {func(d *Draft) { lab(d, "lab", 1, &jobspec.Runtime{Requirements: "uv.lock"}) }, "", "", ""},
 		"interpreter of nodes that may come": {func(d *Draft) { lab(d, "cpu", 1, &jobspec.Runtime{Node: "cuda"}) }, "", "", ""},
 		"interpreter, pool without nodes":    {func(d *Draft) { lab(d, "empty", 1, &jobspec.Runtime{Node: "cuda"}) }, "", "", ""},
+		"lock that the registry refuses": {func(d *Draft) {
+			lab(d, "lab", 1, &jobspec.Runtime{Requirements: "bad.txt"})
+			d.Spec.Source.Package = "pkg_good"
+		}, fault.Refused, "package", "package: bad.txt, line 1: no"},
 		"unknown interpreter": {
 			func(d *Draft) { lab(d, "lab", 1, &jobspec.Runtime{Node: "cudb"}) }, fault.Refused, "hardware",
 			"hardware: pool lab has 0 of the 1 requested nodes that offer the interpreter cudb; nodes of the pool offer cuda, jax",

@@ -21,10 +21,13 @@ func DescribeRuntime(runtime string) string {
 	return "build the environments of locks"
 }
 
+// maxPythons is the maximum number of interpreters of a node.
+const maxPythons = 64
+
 // Runtimes returns the runtimes that a node offers.
 func Runtimes(pythons []string, buildsEnvironments bool) []string {
 	all := []string{}
-	for _, name := range pythons {
+	for _, name := range pythons[:min(len(pythons), maxPythons)] {
 		all = append(all, NodeRuntime(name))
 	}
 	if buildsEnvironments {

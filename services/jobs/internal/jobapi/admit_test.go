@@ -34,7 +34,7 @@ func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) er
 // open implements the lookups of admission.Inputs so that the job that the tests submit passes every gate.
 type open struct{}
 
-func (o open) Resolve(ctx context.Context, name, _ string, b jobspec.Bindings) (*jobspec.Resolved, error) {
+func (o open) Resolve(ctx context.Context, name string, _ jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
 	if name == "broken/catalog" {
 		return nil, fault.New(fault.Unavailable, "", "the registry is down")
 	}

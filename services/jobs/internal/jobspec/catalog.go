@@ -44,6 +44,10 @@ type Bound struct {
 	Files             []Object
 }
 
+// PackageRef names the package of a submission, and the path in it of the lock of Python packages that the job uses. Both
+// may be empty.
+type PackageRef struct{ ID, Lock string }
+
 // Resolved is what the registry has for the references of a submission.
 type Resolved struct {
 	Recipes []Recipe // every version of the recipe, or none if the recipe is unknown

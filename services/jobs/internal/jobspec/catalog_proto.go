@@ -17,12 +17,11 @@ type Registry struct {
 	Client registrypeerv1.CatalogPeerServiceClient
 }
 
-// Resolve returns everything that a submission refers to and that the caller in ctx may see. The package id is empty
-// if the submission has no package. If the registry does not accept the package, Resolve returns
-// the refusal of the package's gate.
-func (c *Registry) Resolve(ctx context.Context, recipe, packageID string, b Bindings) (*Resolved, error) {
+// Resolve returns everything that a submission refers to and that the caller in ctx may see. If the registry
+// does not accept the package or the lock in it, Resolve returns the refusal of the package's gate.
+func (c *Registry) Resolve(ctx context.Context, recipe string, p PackageRef, b Bindings) (*Resolved, error) {
 	resp, err := c.Client.ResolveSubmission(ctx, &registrypeerv1.ResolveSubmissionRequest{
-		Recipe: recipe, PackageId: packageID, Bindings: bindingsToProto(b),
+		Recipe: recipe, PackageId: p.ID, Lock: p.Lock, Bindings: bindingsToProto(b),
 	})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"io/fs"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -19,6 +20,9 @@ func runtimeFromProto(m *jobsv1.Runtime) *Runtime {
 	}
 	return r
 }
+
+// nodeName is the form of the names of interpreters that nodes offer.
+const nodeName = `^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$`
 
 // checkRuntime rejects a runtime that is not exactly one environment, and a lock that is not a file of the package.
 func checkRuntime(s *Spec) error {
@@ -40,6 +44,8 @@ func checkRuntime(s *Spec) error {
 		return invalid("set exactly one of node, requirements and image", "runtime")
 	case s.Image != nil:
 		return invalid("image and runtime exclude each other; remove one of them", "runtime")
+	case r.Node != "" && !regexp.MustCompile(nodeName).MatchString(r.Node):
+		return invalid("the name of an interpreter has 1 to 64 lower-case letters, digits and any of . _ -", "runtime", "node")
 	case r.Requirements == "":
 		return nil
 	case !fs.ValidPath(r.Requirements) || r.Requirements == "." || strings.ContainsFunc(r.Requirements, unicode.IsControl):

@@ -23,6 +23,7 @@ func TestFromProto_runtime(t *testing.T) {
 		"node":                      {&jobsv1.Runtime{Node: "cuda"}, nil, `"runtime":{"node":"cuda"}`, ""},
 		"requirements":              {&jobsv1.Runtime{Requirements: "a/uv.lock"}, nil, `"runtime":{"requirements":"a/uv.lock"}`, ""},
 		"image":                     {&jobsv1.Runtime{Image: image}, nil, `"runtime":{"image":{"ref":"ghcr.io/a"}}`, ""},
+		"name of another form":      {&jobsv1.Runtime{Node: "a\x00b"}, nil, "", "the name of an interpreter has"},
 		"nothing":                   {&jobsv1.Runtime{}, nil, "", one},
 		"two":                       {&jobsv1.Runtime{Node: "cuda", Requirements: "uv.lock"}, nil, "", one},
 		"all":                       {&jobsv1.Runtime{Node: "cuda", Requirements: "uv.lock", Image: image}, nil, "", one},

@@ -95,11 +95,14 @@ func (s *Server) ResolveSubmission(
 ) (*registrypeerv1.ResolveSubmissionResponse, error) {
 	out := &registrypeerv1.ResolveSubmissionResponse{}
 	if in.GetPackageId() != "" {
-		found, err := s.ResolvePackage(ctx, &registrypeerv1.ResolvePackageRequest{PackageId: in.GetPackageId()})
+		found, err := s.bundle(ctx, in.GetPackageId())
 		if err != nil {
 			return nil, err
 		}
-		out.Package = found.GetObject()
+		if err := codepackage.CheckLock(ctx, s.Blobs, found, in.GetLock()); err != nil {
+			return nil, err
+		}
+		out.Package = codepackage.ToObject(found)
 	}
 	found, err := s.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: in.GetRecipe()})
 	if err != nil && !fault.Is(err, fault.Absent) {
@@ -200,17 +203,23 @@ func (s *Server) resolveDataset(
 func (s *Server) ResolvePackage(
 	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
 ) (*registrypeerv1.ResolvePackageResponse, error) {
-	b, err := s.Bundles.Get(ctx, s.Pool, authn.CallerOf(ctx).Reads(), in.GetPackageId())
+	b, err := s.bundle(ctx, in.GetPackageId())
+	if err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.ResolvePackageResponse{Object: codepackage.ToObject(b)}, nil
+}
+
+// bundle returns an accepted package that the caller can see, or the refusal of a job that names another one.
+func (s *Server) bundle(ctx context.Context, id string) (*codepackage.Bundle, error) {
+	b, err := s.Bundles.Get(ctx, s.Pool, authn.CallerOf(ctx).Reads(), id)
 	if fault.Is(err, fault.Absent) {
-		return nil, codepackage.Refuse("no such package: %s", in.GetPackageId())
+		return nil, codepackage.Refuse("no such package: %s", id)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Refusal(); err != nil {
-		return nil, err
-	}
-	return &registrypeerv1.ResolvePackageResponse{Object: codepackage.ToObject(b)}, nil
+	return b, b.Refusal()
 }
 
 // FindRunsInUse returns the requested runs from which a model version was registered.

@@ -57,6 +57,11 @@ func (s store) Stat(_ context.Context, key string) (blob.Info, error) {
 	return blob.Info{Key: key, Size: int64(len(raw))}, nil
 }
 
+func (s store) Get(ctx context.Context, key string) (io.ReadCloser, blob.Info, error) {
+	info, err := s.Stat(ctx, key)
+	return io.NopCloser(bytes.NewReader(s.kept[key])), info, err
+}
+
 const manifest = `{"api":"service/v1","name":"sft/tiny","version":"VERSION","title":"t","description":"d","state":"STATE","resumable":true,
 	"framework":{"name":"numpy","runtime_id":"np-1","image":"img@sha256:1"},"entrypoint":["python","-m","tiny"],"requirements":"requirements.txt",
 	"params_schema":{"type":"object"},"inputs":[{"name":"train","kind":"dataset","required":true}]}`

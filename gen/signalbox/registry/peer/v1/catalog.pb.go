@@ -281,8 +281,11 @@ type ResolveSubmissionRequest struct {
 	// Name of the recipe.
 	Recipe string `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
 	// Empty if the submission has no package.
-	PackageId     string                  `protobuf:"bytes,2,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
-	Bindings      *ResolveBindingsRequest `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	PackageId string                  `protobuf:"bytes,2,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
+	Bindings  *ResolveBindingsRequest `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	// Path in the package of the lock of Python packages that the job uses; empty if it uses none. A lock that the node
+	// would refuse is refused like a package.
+	Lock          string `protobuf:"bytes,4,opt,name=lock,proto3" json:"lock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +339,13 @@ func (x *ResolveSubmissionRequest) GetBindings() *ResolveBindingsRequest {
 		return x.Bindings
 	}
 	return nil
+}
+
+func (x *ResolveSubmissionRequest) GetLock() string {
+	if x != nil {
+		return x.Lock
+	}
+	return ""
 }
 
 type ResolveSubmissionResponse struct {
@@ -1034,12 +1044,13 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\x06RunUse\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"\xb4\x01\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xd2\x01\n" +
 	"\x18ResolveSubmissionRequest\x12\x1f\n" +
 	"\x06recipe\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06recipe\x12'\n" +
 	"\n" +
 	"package_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\tpackageId\x12N\n" +
-	"\bbindings\x18\x03 \x01(\v22.signalbox.registry.peer.v1.ResolveBindingsRequestR\bbindings\"\xeb\x01\n" +
+	"\bbindings\x18\x03 \x01(\v22.signalbox.registry.peer.v1.ResolveBindingsRequestR\bbindings\x12\x1c\n" +
+	"\x04lock\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x04lock\"\xeb\x01\n" +
 	"\x19ResolveSubmissionResponse\x12E\n" +
 	"\bversions\x18\x01 \x03(\v2).signalbox.registry.peer.v1.CatalogRecipeR\bversions\x126\n" +
 	"\apackage\x18\x02 \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\apackage\x12O\n" +

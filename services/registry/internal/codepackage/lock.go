@@ -1,0 +1,44 @@
+package codepackage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/platform/archive"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pylock"
+)
+
+// maxLocked is the maximum size in bytes of a package whose lock is checked when a job is submitted. It is read up to the
+// lock. The locks of larger packages are checked only by the node, which unpacks them anyway.
+const maxLocked = 64 << 20
+
+// CheckLock refuses a job whose lock of Python packages is not in its package, or that the node would refuse. The package
+// has been accepted.
+func CheckLock(ctx context.Context, blobs blob.Store, b *Bundle, lock string) error {
+	if lock == "" || b.Size > maxLocked {
+		return nil
+	}
+	body, info, err := blobs.Get(ctx, Key(b.ProjectID, b.SHA256))
+	if fault.Is(err, fault.Absent) {
+		return Refuse("package %s has not been uploaded", b.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("open a package: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	content, found, err := archive.Extract(body, info.Size, lock, pylock.MaxBytes+1)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return Refuse("the package has no file %s; correct spec.runtime.requirements, or add the file", lock)
+	}
+	_, err = pylock.Parse(lock, content)
+	if refusal, ok := errors.AsType[*pylock.Error](err); ok {
+		return Refuse("%s", refusal)
+	}
+	return err
+}
