@@ -133,11 +133,14 @@ func (t *tool) report(ctx context.Context, err error) int {
 	if many, ok := errors.AsType[*LinesError](err); ok {
 		lines = many.Lines
 	}
+	if job, ok := errors.AsType[*RefusedJobError](err); ok {
+		lines = job.Problems
+	}
 	for _, line := range lines {
 		fmt.Fprintln(t.Err, "signalbox:", output.Printable(line))
 	}
 	if problem.Hint != "" {
-		fmt.Fprintln(t.Err, "  "+problem.Hint)
+		fmt.Fprintln(t.Err, "  "+output.Printable(problem.Hint))
 	}
 	return code
 }

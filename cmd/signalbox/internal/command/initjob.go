@@ -9,11 +9,13 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/ownjob"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
@@ -74,7 +76,12 @@ func (t *tool) runInit(cmd *cobra.Command, o initOptions, file string) error {
 	if err != nil {
 		return err
 	}
-	text, err := jobTemplate(r, file, found)
+	pool, err := t.choosePool(cmd.Context(), c, 0)
+	if err != nil {
+		t.Say("%s", err)
+		pool = "default"
+	}
+	text, err := jobTemplate(r, file, pool, found)
 	if err != nil {
 		return err
 	}
@@ -148,35 +155,55 @@ func (t *tool) findInputs(ctx context.Context, c *client.Client, inputs []recipe
 	return found, nil
 }
 
-// jobTemplate returns a job file in YAML for a recipe. The file is the name under which it is submitted. The references in found
-// fill the inputs.
-func jobTemplate(r recipeParts, file string, found map[string]string) (string, error) {
+// jobTemplate returns a job file in YAML for a recipe. The file is the name under which it is submitted; - stands for any. The
+// references in found fill the inputs.
+func jobTemplate(r recipeParts, file, pool string, found map[string]string) (string, error) {
 	_, short, _ := strings.Cut(r.Name, "/")
+	if file == "-" {
+		file = defaultJobFile
+	}
+	file = note(file)
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A job of %[1]s.
 #   submit it:               signalbox submit %[3]s --follow
 #   check it only:           signalbox preflight %[3]s
 #   all members of the spec: signalbox explain jobspec
-name: %[4]s-1
-recipe: %[1]s   # signalbox recipes lock %[2]s writes its version into this file
-`, r.Name, file, withFolder(r, file), short)
+name: %[4]s
+recipe: %[5]s   # signalbox recipes lock %[2]s writes its version into this file
+`, note(r.Name), file, withFolder(r, file), scalar(short+"-1"), scalar(r.Name))
 	if r.Name == ownjob.Recipe {
 		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")
 	}
 	writeInputs(&b, r.Inputs, found)
-	if err := writeParameters(&b, r); err != nil {
-		return "", err
-	}
-	b.WriteString(`resources:
+	writeParameters(&b, r)
+	fmt.Fprintf(&b, `resources:
   pools:
-    - pool: default   # of those in signalbox cluster pools
+    - pool: %s   # of those in signalbox cluster pools
       # nodes: 1
       # gpus_per_node: 1
 # env: {NAME: value}
 # limits: {running_s: 86400}
 # priority: 50
-`)
+`, scalar(pool))
+	var parsed map[string]any
+	if err := yaml.Unmarshal([]byte(b.String()), &parsed); err != nil {
+		return "", fmt.Errorf("the recipe %s cannot be written as a job file: %w", r.Name, err)
+	}
 	return b.String(), nil
+}
+
+// note returns a text as it is written into a comment: in one line, without what controls a terminal.
+func note(text string) string {
+	return output.Printable(strings.Join(strings.Fields(text), " "))
+}
+
+// scalar returns a text as a value, or as the name of a member, in one line of YAML.
+func scalar(text string) string {
+	raw, err := yaml.Marshal(text)
+	if one := strings.TrimSuffix(string(raw), "\n"); err == nil && !strings.Contains(one, "\n") {
+		return one
+	}
+	return strconv.Quote(text)
 }
 
 // withFolder returns the arguments with which a job file of a recipe is submitted. The user's own command runs in the folder of
@@ -198,14 +225,14 @@ func writeInputs(b *strings.Builder, inputs []recipeInput, found map[string]stri
 			mark, active = "", true
 		}
 		if in.Kind == "model" {
-			models = append(models, fmt.Sprintf("  %smodel: mdl/%s   # %s\n", mark, ref, in.Description))
+			models = append(models, fmt.Sprintf("  %smodel: mdl/%s   # %s\n", mark, ref, note(in.Description)))
 			continue
 		}
 		ref = "ds/" + ref
 		if found[in.Name] != "" {
-			ref = found[in.Name]
+			ref = scalar(found[in.Name])
 		}
-		datasets = append(datasets, fmt.Sprintf("    %s%s: %s   # %s\n", mark, in.Name, ref, in.Description))
+		datasets = append(datasets, fmt.Sprintf("    %s%s: %s   # %s\n", mark, scalar(in.Name), ref, note(in.Description)))
 	}
 	if len(datasets)+len(models) == 0 {
 		return
@@ -223,10 +250,10 @@ func writeInputs(b *strings.Builder, inputs []recipeInput, found map[string]stri
 }
 
 // writeParameters writes the hyperparameters of a job file with their defaults. Those that have a default are comments.
-func writeParameters(b *strings.Builder, r recipeParts) error {
+func writeParameters(b *strings.Builder, r recipeParts) {
 	parameters := r.ParamsSchema.Properties
 	if len(parameters) == 0 {
-		return nil
+		return
 	}
 	b.WriteString("hparams:\n")
 	for _, name := range sortedKeys(parameters) {
@@ -235,15 +262,10 @@ func writeParameters(b *strings.Builder, r recipeParts) error {
 		if slices.Contains(r.ParamsSchema.Required, name) {
 			mark = ""
 		}
-		note := p.Description
+		text := p.Description
 		if allowed := p.allowed(); allowed != "" {
-			note += " (" + allowed + ")"
+			text += " (" + allowed + ")"
 		}
-		key, err := yaml.Marshal(name)
-		if err != nil {
-			return fmt.Errorf("print a parameter: %w", err)
-		}
-		fmt.Fprintf(b, "  %s%s: %s   # %s\n", mark, strings.TrimSpace(string(key)), p.Default, note)
+		fmt.Fprintf(b, "  %s%s: %s   # %s\n", mark, scalar(name), note(string(p.Default)), note(text))
 	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -56,14 +57,14 @@ func (t *tool) lockFile(ctx context.Context, c *client.Client, file string, upda
 	if err != nil {
 		return err
 	}
-	version, pinned := recipe["version"]
+	version := textAt(recipe, "version")
 	if lock, locked := recipe["lock"]; locked && !update {
-		return t.compareLock(ctx, c, file, path, lock, fmt.Sprint(version), newest)
+		return t.compareLock(ctx, c, file, path, lock, cmp.Or(version, newest), newest)
 	}
-	if update || !pinned {
+	if update || version == "" {
 		version = newest
 	}
-	lock, err := currentLock(ctx, c, path, fmt.Sprint(version))
+	lock, err := currentLock(ctx, c, path, version)
 	if err != nil {
 		return err
 	}
@@ -101,22 +102,16 @@ func lockFields() []string { return []string{"name", "version", "digest", "frame
 
 // compareLock compares the lock of a file with that in the catalog.
 func (t *tool) compareLock(ctx context.Context, c *client.Client, file, path string, lock any, version, newest string) error {
-	raw, err := currentLock(ctx, c, path, version)
+	different, err := lockDifferences(ctx, c, path, lock, version)
 	if err != nil {
 		return err
 	}
-	var current any
-	if err := json.Unmarshal(raw, &current); err != nil {
-		return fmt.Errorf("decode the lock: %w", err)
-	}
-	var different []string
-	for _, field := range lockFields() {
-		if mine, theirs := textAt(lock, field), textAt(current, field); mine != theirs {
-			different = append(different, fmt.Sprintf("%s is %s in the file and %s in the catalog", field, mine, theirs))
-		}
-	}
 	if len(different) > 0 {
-		return session.Usage("%s: %s; signalbox recipes lock %s --update takes the current lock", file, strings.Join(different, "; "), file)
+		texts := make([]string, len(different))
+		for i, d := range different {
+			texts[i] = d.String()
+		}
+		return session.Usage("%s: %s; signalbox recipes lock %s --update takes the current lock", file, strings.Join(texts, "; "), file)
 	}
 	if version != newest {
 		t.Say("%s: the lock is valid; version %s is newer, and --update takes it", file, newest)
@@ -124,6 +119,33 @@ func (t *tool) compareLock(ctx context.Context, c *client.Client, file, path str
 	}
 	t.Say("%s: the lock is valid, and its version is the newest", file)
 	return nil
+}
+
+// lockDifference is a member of a lock that differs from the catalog. Its path has the names with dots between them.
+type lockDifference struct{ path, file, catalog string }
+
+// String returns the difference for people.
+func (d lockDifference) String() string {
+	return fmt.Sprintf("%s is %q in the lock of the file and %q in the catalog", d.path, d.file, d.catalog)
+}
+
+// lockDifferences returns how a lock differs from that in the catalog, in the members that a submission compares.
+func lockDifferences(ctx context.Context, c *client.Client, path string, lock any, version string) ([]lockDifference, error) {
+	raw, err := currentLock(ctx, c, path, version)
+	if err != nil {
+		return nil, err
+	}
+	var current any
+	if err := json.Unmarshal(raw, &current); err != nil {
+		return nil, fmt.Errorf("decode the lock: %w", err)
+	}
+	var different []lockDifference
+	for _, field := range lockFields() {
+		if mine, theirs := textAt(lock, field), textAt(current, field); mine != theirs {
+			different = append(different, lockDifference{path: field, file: mine, catalog: theirs})
+		}
+	}
+	return different, nil
 }
 
 // textAt returns the text of a member of an object, or "" if it has none. The path has the names with dots between them.
@@ -147,6 +169,18 @@ func recipeOf(spec map[string]any) (recipe map[string]any, path string, err erro
 	name, named := recipe["name"].(string)
 	if !ok || !named {
 		return nil, "", session.Usage("the job has no recipe; add recipe: NAME, of those in signalbox recipes ls")
+	}
+	for member, value := range map[string]any{"version": recipe["version"], "lock": recipe["lock"]} {
+		if value == nil {
+			delete(recipe, member)
+		}
+	}
+	version, set := recipe["version"]
+	if _, isText := version.(string); set && !isText {
+		return nil, "", session.Usage("recipe.version is %v; write it as text: version: \"1.2.0\"", version)
+	}
+	if locked := textAt(recipe["lock"], "version"); !set && locked != "" {
+		recipe["version"] = locked
 	}
 	path, err = recipePath(name)
 	return recipe, path, err

@@ -38,29 +38,8 @@ func (t *tool) recipes() *cobra.Command {
 			return t.printRecipe(raw)
 		},
 	}
-	template := &cobra.Command{
-		Use: "template RECIPE", Short: "Print a job file for a recipe, to fill in and submit", Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
-		Long:    "Print a job file for a recipe: its inputs to fill in, and all its parameters with their defaults, as comments. \"jobs submit\" submits it.",
-		Example: "signalbox recipes template demo/chat-tiny > job.yaml",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := t.recipe(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			var r recipeParts
-			if err := json.Unmarshal(raw, &r); err != nil {
-				return fmt.Errorf("decode the recipe: %w", err)
-			}
-			text, err := jobTemplate(r, defaultJobFile, nil)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprint(t.Out, text)
-			return err
-		},
-	}
 	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny\nsignalbox recipes lock job.yaml",
-		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, template, t.lockCommand())
+		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, t.lockCommand())
 }
 
 // recipePath returns the path of a recipe.
@@ -87,7 +66,7 @@ func (t *tool) recipe(cmd *cobra.Command, name string) (json.RawMessage, error) 
 	return raw, err
 }
 
-// recipeParts is what a table and a template show of a recipe.
+// recipeParts is what a table and a job file show of a recipe.
 type recipeParts struct {
 	Name         string        `json:"name"`
 	Description  string        `json:"description"`

@@ -13,16 +13,16 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// RefusedJobError is the refusal of a job, with the line of its file and what mends it.
+// RefusedJobError is the refusal of a job: its problems, with the lines of the file, and what mends them.
 type RefusedJobError struct {
-	// Problem has a line for each problem.
-	Problem, Remedy string
+	Problems []string
+	Remedy   string
 
 	err error
 }
 
 // Error implements error.
-func (e *RefusedJobError) Error() string { return e.Problem }
+func (e *RefusedJobError) Error() string { return strings.Join(e.Problems, "\n") }
 
 // Unwrap returns the response of the server.
 func (e *RefusedJobError) Unwrap() error { return e.err }
@@ -34,17 +34,34 @@ func (t *tool) explainRefusal(ctx context.Context, c *client.Client, file jobFil
 		return err
 	}
 	if refused.Status == http.StatusUnprocessableEntity && file.raw != nil {
-		if fields := jobfile.Explain(file.name, file.raw, refused.Body); len(fields) > 0 {
-			return &RefusedJobError{Problem: strings.Join(fields, "\n"), Remedy: "the members and their values: signalbox explain jobspec", err: err}
+		if fields := jobfile.Explain(file.name, file.raw, refused.Body, file.set); len(fields) > 0 {
+			return &RefusedJobError{Problems: fields, Remedy: "the members and their values: signalbox explain jobspec", err: err}
 		}
 	}
 	if refused.Code == "" || !strings.HasPrefix(refused.Detail, refused.Code+": ") {
 		return err // not the refusal of a gate
 	}
 	return &RefusedJobError{
-		Problem: file.place(refused.Code, refused.Detail) + refused.Detail,
-		Remedy:  t.remedy(ctx, c, file, refused.Code, refused.Detail), err: err,
+		Problems: t.gateProblems(ctx, c, file, refused.Code, refused.Detail),
+		Remedy:   t.remedy(ctx, c, file, refused.Code, refused.Detail), err: err,
 	}
+}
+
+// gateProblems returns the refusal of a gate with the line of the file. All members of a lock that differ from the catalog are named.
+func (t *tool) gateProblems(ctx context.Context, c *client.Client, file jobFile, gate, detail string) []string {
+	recipe, path, err := recipeOf(file.spec)
+	lock, ofFile := recipe["lock"].(map[string]any)
+	if gate == "recipe_handshake" && err == nil && ofFile {
+		if different, err := lockDifferences(ctx, c, path, lock, textAt(recipe, "version")); err == nil && len(different) > 0 {
+			var problems []string
+			for _, d := range different {
+				at := append([]any{"body", "spec", "recipe", "lock"}, strings.Split(d.path, ".")[0])
+				problems = append(problems, file.line(at)+d.String())
+			}
+			return problems
+		}
+	}
+	return []string{file.place(gate, detail) + detail}
 }
 
 // place returns the file and the line of what a gate refuses, such as "job.yaml:7: ", or "" if the file has no such line.
@@ -62,6 +79,11 @@ func (f jobFile) place(gate, detail string) string {
 		path = []any{"body", member}
 	}
 	path = append(path, namedIn(f.spec[member], wordsOf(detail))...)
+	return f.line(path)
+}
+
+// line returns the file and the line of a member, or "" if the file does not have it.
+func (f jobFile) line(path []any) string {
 	at, err := jobfile.Find(f.raw, path)
 	if err != nil || at.Missing {
 		return ""
@@ -112,7 +134,11 @@ func (t *tool) remedy(ctx context.Context, c *client.Client, file jobFile, gate,
 		if strings.Contains(detail, "the catalog has no") {
 			return "the recipes and their newest versions: signalbox recipes ls"
 		}
-		return fmt.Sprintf("write the current lock into the file: signalbox recipes lock %s --update", file.name)
+		name := file.name
+		if name == "" || name == "-" {
+			name = "FILE"
+		}
+		return fmt.Sprintf("write the current lock into the file: signalbox recipes lock %s --update", name)
 	case "hparams":
 		return fmt.Sprintf("the parameters and their values: signalbox recipes get %s", recipeName(file.spec))
 	case "bindings":
@@ -185,7 +211,9 @@ func (t *tool) explainGates(ctx context.Context, c *client.Client, file jobFile,
 		if json.Unmarshal(raw, &v) != nil || v.Status != "fail" {
 			continue
 		}
-		t.Say("%s%s", file.place(v.Gate, v.Detail), v.Detail)
+		for _, problem := range t.gateProblems(ctx, c, file, v.Gate, v.Detail) {
+			t.Say("%s", problem)
+		}
 		if remedy := t.remedy(ctx, c, file, v.Gate, v.Detail); remedy != "" {
 			t.Say("  %s", remedy)
 		}

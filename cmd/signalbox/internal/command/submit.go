@@ -1,10 +1,12 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -155,6 +157,13 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	return t.followJob(cmd, c, job.id)
 }
 
+// severalDocuments reports whether a file in YAML has more than one document.
+func severalDocuments(raw []byte) bool {
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
+	var document any
+	return dec.Decode(&document) == nil && dec.Decode(&document) == nil
+}
+
 // completeSpec adds to a spec the lock of its recipe, and the package of a folder unless its name is empty. The folder is packed
 // before the first request.
 func (t *tool) completeSpec(cmd *cobra.Command, c *client.Client, spec map[string]any, folder string) error {
@@ -202,6 +211,8 @@ type jobFile struct {
 	name string
 	raw  []byte
 	spec map[string]any
+	// set are the paths of the members that flags have set.
+	set []string
 }
 
 // readJob reads a job file.
@@ -217,17 +228,18 @@ func (t *tool) readJob(o submitOptions) (jobFile, error) {
 	if _, named := spec["name"]; !named && o.file != "-" {
 		spec["name"] = strings.TrimSuffix(filepath.Base(o.file), filepath.Ext(o.file))
 	}
-	return jobFile{name: o.file, raw: raw, spec: spec}, t.changeSpec(o, spec)
+	return t.changeSpec(o, jobFile{name: o.file, raw: raw, spec: spec})
 }
 
-// changeSpec sets what the flags change in a spec.
-func (t *tool) changeSpec(o submitOptions, spec map[string]any) error {
+// changeSpec sets what the flags change in a job.
+func (t *tool) changeSpec(o submitOptions, file jobFile) (jobFile, error) {
+	spec := file.spec
 	if o.name != "" {
 		spec["name"] = o.name
 	}
 	chosen, err := t.Settings()
 	if err != nil {
-		return err
+		return file, err
 	}
 	if _, set := spec["project"]; chosen.Project != "" && (!set || t.Flags.Project != "") {
 		spec["project"] = chosen.Project
@@ -235,20 +247,21 @@ func (t *tool) changeSpec(o submitOptions, spec map[string]any) error {
 	sets := slices.Clone(o.sets)
 	for _, text := range o.hparams {
 		if _, _, ok := strings.Cut(text, "="); !ok || strings.HasPrefix(text, "=") {
-			return session.Usage("--hparam %q must be key=value", text)
+			return file, session.Usage("--hparam %q must be key=value", text)
 		}
 		sets = append(sets, "hparams."+text)
 	}
 	changes, err := assignments("set", sets)
 	if err != nil {
-		return err
+		return file, err
 	}
 	for _, path := range sortedKeys(changes) {
 		if err := jobfile.Set(spec, path, changes[path]); err != nil {
-			return session.Usage("--set %s: %s", path, err)
+			return file, session.Usage("--set %s: %s", path, err)
 		}
 	}
-	return nil
+	file.set = slices.Sorted(maps.Keys(changes))
+	return file, nil
 }
 
 // readDocument reads an object from a file in YAML or JSON; - is standard input.
@@ -262,6 +275,9 @@ func (t *tool) readDocument(file string) (raw []byte, document map[string]any, e
 	}
 	if document == nil {
 		return nil, nil, session.Usage("%s is empty", file)
+	}
+	if severalDocuments(raw) {
+		return nil, nil, session.Usage("%s has several documents, with --- between them; write one to a file", file)
 	}
 	return raw, document, nil
 }

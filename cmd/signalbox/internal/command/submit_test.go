@@ -3,13 +3,16 @@ package command_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // refusing responds to a submission with the given status and body, and to what a remedy reads. It saves the spec.
@@ -73,7 +76,7 @@ func TestSubmit_refusalNamesLineAndRemedy(t *testing.T) {
 	}{
 		"fields": {
 			422, `{"detail":[{"loc":["body","spec","resources","pools",0,"nodes"],"msg":"must be at least 1"},{"loc":["body","spec","limits"],"msg":"too few"}]}`,
-			"FILE:11: spec.resources.pools[0].nodes: must be at least 1 FILE:2: spec.limits: too few", "signalbox explain jobspec",
+			"signalbox: FILE:11: spec.resources.pools[0].nodes: must be at least 1\nsignalbox: FILE:2: spec.limits: too few\n", "signalbox explain jobspec",
 		},
 		"lock": {
 			400, `{"detail":"recipe_handshake: digest is a in recipe.lock.json and b in the catalog","code":"recipe_handshake"}`,
@@ -159,7 +162,8 @@ func TestRecipesLock(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(old), 0o600))
 	r := h.run("recipes", "lock", file)
 	require.Equal(t, 2, r.code)
-	require.Contains(t, r.err, "digest is sha256:old in the file and sha256:new in the catalog; signalbox recipes lock "+file+" --update")
+	require.Contains(t, r.err, `digest is "sha256:old" in the lock of the file and "sha256:new" in the catalog`)
+	require.Contains(t, r.err, "signalbox recipes lock "+file+" --update")
 	require.Equal(t, old, read())
 	require.Zero(t, h.run("recipes", "lock", file, "--update").code)
 	require.Equal(t, locked, read())
@@ -167,6 +171,52 @@ func TestRecipesLock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
 	require.Equal(t, 2, h.run("recipes", "lock", "-").code)
+}
+
+func TestRecipesLock_versions(t *testing.T) {
+	t.Parallel()
+	var spec map[string]any
+	h := newHarness(t, refusing(t, 409, `{"detail":"enough"}`, &spec))
+	h.run("submit", writeJob(t, "recipe: {name: custom/custom, version: null, lock: {version: 1.0.0}}\n"))
+	require.Equal(t, "1.0.0", spec["recipe"].(map[string]any)["version"])
+	r := h.run("submit", writeJob(t, "recipe: {name: custom/custom, version: 1.10}\n"))
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, `write it as text: version: "1.2.0"`)
+	r = h.run("submit", writeJob(t, jobYAML+"---\nrecipe: a/b\n"))
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, "several documents")
+}
+
+func TestSubmit_lockRefusalNamesAllMembers(t *testing.T) {
+	t.Parallel()
+	var spec map[string]any
+	h := newHarness(t, refusing(t, 400, `{"detail":"recipe_handshake: digest is a in recipe.lock.json and b in the catalog","code":"recipe_handshake"}`, &spec))
+	file := writeJob(t, "recipe:\n  name: custom/custom\n  version: 1.0.0\n  lock:\n    version: 1.0.0\n    name: custom/custom\n    digest: old\n    framework: {runtime_id: other}\n")
+	r := h.run("submit", file)
+	require.Contains(t, r.err, "signalbox: "+file+`:7: digest is "old" in the lock of the file and "sha256:new" in the catalog`)
+	require.Contains(t, r.err, "signalbox: "+file+`:8: framework.runtime_id is "other" in the lock of the file and "any" in the catalog`)
+	require.Contains(t, r.err, "signalbox recipes lock "+file+" --update")
+}
+
+// The texts of a recipe are those of its author, who need not be the user.
+func TestInit_hostileRecipe(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/recipes/a/b" {
+			_, _ = io.WriteString(w, `{"name":"a/b","inputs":[{"name":"train: x","kind":"dataset","required":true,"description":"rows\nenv: {LD_PRELOAD: x}"},
+				{"name":"y\nz: 1","kind":"dataset","required":true,"description":"\u001b[2Jrows"}],
+				"params_schema":{"required":["a\nb: 1"],"properties":{"a\nb: 1":{"default":"x\ny","description":"d\nenv: {A: b}"}}}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `[]`)
+	})
+	r := h.run("init", "-", "--recipe", "a/b")
+	require.Zero(t, r.code, r.err)
+	require.NotContains(t, r.out, "\x1b")
+	var job map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(r.out), &job))
+	require.Equal(t, []string{"bindings", "hparams", "name", "recipe", "resources"}, slices.Sorted(maps.Keys(job)))
+	require.Equal(t, []string{"train: x", "y\nz: 1"}, slices.Sorted(maps.Keys(job["bindings"].(map[string]any)["datasets"].(map[string]any))))
 }
 
 func TestInit(t *testing.T) {
@@ -179,6 +229,8 @@ func TestInit(t *testing.T) {
 				{"name":"extra","kind":"dataset","required":false,"format":"jsonl","description":"more rows"},
 				{"name":"model","kind":"model","required":false,"format":"safetensors","description":"weights"}],
 				"params_schema":{"required":["steps"],"properties":{"lr":{"type":"number","default":0.1,"minimum":0,"description":"rate"},"steps":{"type":"integer","default":3}}}}`)
+		case "/api/cluster":
+			_, _ = io.WriteString(w, `{"pools":[{"pool":"h100","nodes":1}]}`)
 		case "/api/datasets":
 			_, _ = io.WriteString(w, `[{"name":"empty","project":"p","format":"jsonl","latest_version":""},
 				{"name":"pictures","project":"p","format":"tar","latest_version":"v1"},{"name":"sums","project":"p","format":"jsonl","latest_version":"v7"}]`)
@@ -193,7 +245,7 @@ func TestInit(t *testing.T) {
 	require.NoError(t, err)
 	for _, line := range []string{
 		"recipe: a/b ", "    train: ds/p/sums@v7   # rows\n", "    # extra: ds/PROJECT/NAME@VERSION   # more rows\n",
-		"  # model: mdl/PROJECT/NAME@VERSION   # weights\n", "  # lr: 0.1   # rate (at least 0)\n", "  steps: 3 ", "    - pool: default ",
+		"  # model: mdl/PROJECT/NAME@VERSION   # weights\n", "  # lr: 0.1   # rate (at least 0)\n", "  steps: 3 ", "    - pool: h100 ",
 	} {
 		require.Contains(t, string(raw), line)
 	}
@@ -201,7 +253,7 @@ func TestInit(t *testing.T) {
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, "exists")
 	require.Zero(t, h.run("init", file, "--recipe", "a/b", "--force").code)
-	require.Equal(t, string(raw), replaceAll(h.run("init", "-", "--recipe", "a/b").out, "preflight -", "preflight "+file, "submit - ", "submit "+file+" ", "lock - ", "lock "+file+" "))
+	require.Equal(t, string(raw), replaceAll(h.run("init", "-", "--recipe", "a/b").out, "job.yaml", file))
 	require.Equal(t, 2, h.run("init").code)
 }
 

@@ -3,6 +3,8 @@ package command
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"math"
@@ -25,10 +27,11 @@ func (t *tool) demoJob(ctx context.Context, c *client.Client, o submitOptions) (
 	if err != nil {
 		return jobFile{}, err
 	}
-	const unique = 6 // letters that tell this job from others
-	key := strings.ToLower(t.NewKey())
-	file := jobFile{spec: demo.SampleJob("tiny-"+key[:min(unique, len(key))], dataset)}
-	return file, t.changeSpec(o, file.spec)
+	const unique = 6                         // letters that tell this job from others
+	key := cmp.Or(o.idempotency, t.NewKey()) // a repeat with the same key has the same name
+	sum := sha256.Sum256([]byte(key))
+	name := "tiny-" + hex.EncodeToString(sum[:])[:unique]
+	return t.changeSpec(o, jobFile{spec: demo.SampleJob(name, dataset)})
 }
 
 // followDemo draws the exact match of the demo's job until the job has ended, and prints the commands that use the model.

@@ -27,7 +27,9 @@ type Options struct {
 	Listen string
 	Server string
 	Out    io.Writer
-	Clock  clock.Clock
+	// Program is how the user has called signalbox.
+	Program string
+	Clock   clock.Clock
 }
 
 // barMetric and barChat are the target times that the demo prints beside the measured times. demoPatience is the time

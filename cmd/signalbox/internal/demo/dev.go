@@ -17,7 +17,7 @@ const SampleName = "additions"
 // Dev starts a server with sample data and serves until ctx is done. The function signedIn gets the address of the server
 // and an access token of admin, and returns the words with which a command uses that login. If admin has another password
 // than the one in the data folder, Dev pushes no sample data and does not call signedIn.
-func Dev(ctx context.Context, o Options, signedIn func(ctx context.Context, address string, token secret.String) (string, error)) (err error) {
+func Dev(ctx context.Context, o Options, signedIn func(address string, token secret.String) (string, error)) (err error) {
 	held, err := occupy(o.Data)
 	if err != nil {
 		return err
@@ -43,9 +43,9 @@ func Dev(ctx context.Context, o Options, signedIn func(ctx context.Context, addr
   Login     admin, with the password that you have chosen
 
   Next, in another terminal:
-            signalbox login --server %s
+            %s login --server %s
   Stop:     Ctrl-C (everything is kept in %s)
-`, server.Address, server.Address, o.Data)
+`, server.Address, o.Program, server.Address, o.Data)
 		return server.wait(ctx)
 	}
 	if err != nil {
@@ -55,7 +55,7 @@ func Dev(ctx context.Context, o Options, signedIn func(ctx context.Context, addr
 	if err != nil {
 		return server.explain(err)
 	}
-	command, err := signedIn(ctx, server.Address, token)
+	command, err := signedIn(server.Address, token)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,15 @@ func occupy(data string) (*localfile.FolderLock, error) {
 	}
 	held, err := localfile.LockFolder(filepath.Join(data, "demo.lock"))
 	if err != nil {
-		return nil, occupied(data, "demo", err)
+		return nil, occupied(data, "signalbox demo or dev", err)
 	}
 	// A server may use the folder without a demo, or may still run after its demo was killed.
 	if err := localfile.CheckFolderFree(filepath.Join(data, "lock")); err != nil {
 		return nil, errors.Join(occupied(data, "signalboxd", err), held.Close())
+	}
+	// The folder has passwords and keys, and is often in a working copy.
+	if err := os.WriteFile(filepath.Join(data, ".gitignore"), []byte("*\n"), localfile.PrivateMode); err != nil {
+		return nil, errors.Join(fmt.Errorf("exclude the data folder from version control: %w", err), held.Close())
 	}
 	return held, nil
 }
@@ -32,5 +36,5 @@ func occupied(data, by string, err error) error {
 		return fmt.Errorf("lock the data folder: %w", err)
 	}
 	return fmt.Errorf("the data folder %s is in use by another %s%s; use that one, stop it (Ctrl-C in its terminal), "+
-		"or run this one beside it: signalbox demo --data ANOTHER_FOLDER --listen 127.0.0.1:0", data, by, taken.Holder)
+		"or run this one beside it with --data ANOTHER_FOLDER --listen 127.0.0.1:0", data, by, taken.Holder)
 }

@@ -58,7 +58,7 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 		second := o
 		second.Once, second.Out = once, &bytes.Buffer{}
 		err := Run(t.Context(), second)
-		require.ErrorContains(t, err, fmt.Sprintf("%s is in use by another demo, process %d, serving on %s; ", o.Data, os.Getpid(), w.URL))
+		require.ErrorContains(t, err, fmt.Sprintf("%s is in use by another signalbox demo or dev, process %d, serving on %s; ", o.Data, os.Getpid(), w.URL))
 		require.ErrorContains(t, err, "--data")
 		require.Empty(t, second.Out.(*bytes.Buffer).String(), "the refused demo must not run a step")
 	}

@@ -5,6 +5,7 @@ package jobfile
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,8 +125,9 @@ func resolved(node *yaml.Node) *yaml.Node {
 }
 
 // Explain returns a line for each field of a response with status 422, such as
-// "job.yaml:7: spec.resources.pools[0].pool: Field required". The result is nil if the response names no fields.
-func Explain(file string, raw, response []byte) []string {
+// "job.yaml:7: spec.resources.pools[0].pool: Field required". A field whose path is in set has been set by a flag, which is named in place
+// of the line. The result is nil if the response names no fields.
+func Explain(file string, raw, response []byte, set []string) []string {
 	var body struct {
 		Detail []struct {
 			Loc []any  `json:"loc"`
@@ -137,6 +139,10 @@ func Explain(file string, raw, response []byte) []string {
 	}
 	out := make([]string, 0, len(body.Detail))
 	for _, field := range body.Detail {
+		if flag := dotted(field.Loc); slices.Contains(set, flag) {
+			out = append(out, "--set "+flag+": "+field.Msg)
+			continue
+		}
 		prefix := file
 		if place, err := Find(raw, field.Loc); err == nil && len(field.Loc) > 0 && field.Loc[0] == "body" {
 			prefix += ":" + strconv.Itoa(place.Line)
@@ -148,6 +154,19 @@ func Explain(file string, raw, response []byte) []string {
 		out = append(out, prefix+": "+field.Msg)
 	}
 	return out
+}
+
+// dotted returns the path of a member of the spec as Set reads it.
+func dotted(path []any) string {
+	var parts []string
+	for _, step := range path[min(2, len(path)):] {
+		if i, ok := index(step); ok {
+			parts = append(parts, strconv.Itoa(i))
+		} else {
+			parts = append(parts, fmt.Sprint(step))
+		}
+	}
+	return strings.Join(parts, ".")
 }
 
 // Name returns a path as text, such as spec.resources.pools[0].pool. Names that contain dots are in quotes.

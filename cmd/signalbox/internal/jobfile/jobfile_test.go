@@ -103,10 +103,14 @@ func TestExplain(t *testing.T) {
 				`job.yaml:6: spec.hparams["optim.lr"]: no number`,
 			},
 		},
+		"of a flag": {
+			`{"detail":[{"loc":["body","spec","resources","pools",0,"cpu"],"msg":"no number","type":"x"}]}`,
+			[]string{"--set resources.pools.0.cpu: no number"},
+		},
 		"outside of the body": {`{"detail":[{"loc":["query","limit"],"msg":"too small"}]}`, []string{"job.yaml: query.limit: too small"}},
 		"text":                {`{"detail":"quota: requested 2 GPUs, 1 available"}`, nil},
 		"not JSON":            {`<html>`, nil},
 	} {
-		require.Equal(t, c.want, Explain("job.yaml", []byte(whole), []byte(c.response)), name)
+		require.Equal(t, c.want, Explain("job.yaml", []byte(whole), []byte(c.response), []string{"limits.running_s", "resources.pools.0.cpu"}), name)
 	}
 }

@@ -38,6 +38,11 @@ func SetRecipe(raw []byte, recipe map[string]any) ([]byte, error) {
 		replaced = append(replaced, indent+"  "+strings.TrimRight(line, "\n"))
 	}
 	lines := strings.Split(string(raw), "\n")
+	if strings.HasSuffix(lines[0], "\r") {
+		for i := range replaced {
+			replaced[i] += "\r"
+		}
+	}
 	out := []byte(strings.Join(slices.Concat(lines[:found.at.Line-1], replaced, lines[lastLine(found.value):]), "\n"))
 	if err := onlyRecipeDiffers(raw, out); err != nil {
 		return nil, err

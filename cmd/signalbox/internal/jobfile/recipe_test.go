@@ -11,7 +11,7 @@ func TestSet(t *testing.T) {
 	t.Parallel()
 	spec := map[string]any{"name": "x", "resources": map[string]any{"pools": []any{map[string]any{"pool": "a"}}}}
 	for path, value := range map[string]any{
-		"hparams.optim.lr": json.RawMessage("0.1"), "env.A.B": "c", "limits.running_s": json.RawMessage("9007199254740993"),
+		"hparams.optim.lr": json.RawMessage("0.1"), "env.A.B": "c", "env.N": json.RawMessage("4"), "limits.running_s": json.RawMessage("9007199254740993"),
 		"resources.pools.0.nodes": json.RawMessage("2"), "notes": "n", "retry": json.RawMessage(`{"max":1}`),
 	} {
 		require.NoError(t, Set(spec, path, value), path)
@@ -19,7 +19,7 @@ func TestSet(t *testing.T) {
 	require.NoError(t, Set(spec, "retry.backoff_s", json.RawMessage("3")))
 	raw, err := json.Marshal(spec)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name":"x","notes":"n","env":{"A.B":"c"},"hparams":{"optim.lr":0.1},"limits":{"running_s":9007199254740993},
+	require.JSONEq(t, `{"name":"x","notes":"n","env":{"A.B":"c","N":"4"},"hparams":{"optim.lr":0.1},"limits":{"running_s":9007199254740993},
 		"retry":{"max":1,"backoff_s":3},"resources":{"pools":[{"pool":"a","nodes":2}]}}`, string(raw))
 	for path, problem := range map[string]string{
 		"name.first":              "name is a single value",

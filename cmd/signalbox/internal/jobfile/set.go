@@ -18,8 +18,10 @@ func Set(spec map[string]any, path string, value any) error {
 	if keyed := []string{"hparams", "env", "labels"}; len(steps) > 2 && slices.Contains(keyed, steps[0]) {
 		steps = []string{steps[0], strings.Join(steps[1:], ".")}
 	}
-	value, err := decoded(value)
-	if err != nil {
+	var err error
+	if raw, ok := value.(json.RawMessage); ok && len(steps) > 1 && (steps[0] == "env" || steps[0] == "labels") {
+		value = string(raw) // these values are texts, even if they look like numbers
+	} else if value, err = decoded(value); err != nil {
 		return err
 	}
 	var at any = spec
