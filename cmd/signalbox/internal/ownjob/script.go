@@ -18,11 +18,15 @@ import (
 //     in `sh train.sbatch`;
 //   - another script, such as train.sh, is started by the interpreter of its first line, so that a node need not find it among its programs.
 //
-// Other commands stay as they are. The error can be a *ScriptError.
+// Other commands stay as they are, such as an absolute path outside the folder, which names a program of the node. The error can be a
+// *ScriptError.
 func (r Request) WithScript(folder string) (Request, error) {
 	at := scriptIndex(folder, r.Command)
 	if at < 0 {
 		return r, checkProgram(r.Command)
+	}
+	if program, err := ofNode(folder, r.Command[at]); program || err != nil {
+		return r, err
 	}
 	name, err := below(folder, r.Command[at])
 	if err != nil {
@@ -148,6 +152,22 @@ func below(folder, name string) (string, error) {
 		return "", fmt.Errorf("the script %q %w", name, errOutside)
 	}
 	return relative, nil
+}
+
+// ofNode reports whether a file is a program of the node: its path is absolute and outside of the folder. A script for sbatch is none,
+// because its lines would have no effect.
+func ofNode(folder, name string) (bool, error) {
+	if !filepath.IsAbs(name) {
+		return false, nil
+	}
+	if _, err := below(folder, name); !errors.Is(err, errOutside) {
+		return false, nil
+	}
+	text, err := readText(name)
+	if err != nil {
+		return true, nil //nolint:nilerr // a file that cannot be read here can be a program there
+	}
+	return strings.ContainsRune(text, 0) || !forSbatch(name, text), nil
 }
 
 // errOutside reports a file outside of the folder.

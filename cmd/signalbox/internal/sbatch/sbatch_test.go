@@ -36,7 +36,7 @@ func TestRead_scripts(t *testing.T) {
 	want := map[string]result{
 		"single-gpu": {script: &Script{
 			Interpreter: bash, Name: "digits", Pool: "gpu", Nodes: 1, GPUsPerNode: 1, CPU: 6, MemoryGB: 24, RunningS: 9000,
-			Output: "logs/%x-%j.out",
+			Output: "logs/%x-%j.out", OutputLine: 8,
 		}},
 		"torchrun-nodes": {script: &Script{
 			Interpreter: bash, Name: "pretrain", Nodes: 2, GPUsPerNode: 8, CPU: 64, RunningS: 86400, Warnings: []string{everyNode},
@@ -206,6 +206,14 @@ func TestRead_flagsWin(t *testing.T) {
 	require.Contains(t, s.Warnings, "line 2: the type h100 of --gres has no effect; the pool fast decides the type")
 }
 
+func TestRead_afterTheHeader(t *testing.T) {
+	t.Parallel()
+	s, err := Read("#!/bin/sh\ntrue\n#SBATCH\t--nodes=4\n#SBATCH -N 2\n", Overrides{})
+	require.NoError(t, err)
+	const late = ": #SBATCH after the first command has no effect; move the line up if it should have one"
+	require.Equal(t, []string{"line 3" + late, "line 4" + late}, s.Warnings)
+}
+
 func TestRead_retries(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]bool{"-N1": false, "--no-requeue": true, "--requeue": false} {
@@ -340,5 +348,10 @@ func TestOptions_areComplete(t *testing.T) {
 func TestOutputPath(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a/name-job_1-me-%j.txt", OutputPath("a/%x-%j-%u-%%j.txt", "job_1", "name", "me"))
+	for pattern, want := range map[string]string{
+		"%x/a": "__/a", "a/%x/..": "a/__/..", "%j/a": "_/a", ".%j": "__", "%u/a": "_/a", "%x%j": "...", "../a": "../a",
+	} {
+		require.Equal(t, want, OutputPath(pattern, ".", "..", ""), pattern)
+	}
 	require.Equal(t, "a/.._.._b-_-_.txt", OutputPath("a/%x-%j-%u.txt", "/", "../../b", "\x00"))
 }
