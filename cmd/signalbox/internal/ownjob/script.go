@@ -25,8 +25,8 @@ func (r Request) WithScript(folder string) (Request, error) {
 	if at < 0 {
 		return r, checkProgram(r.Command)
 	}
-	if program, err := ofNode(folder, r.Command[at]); program || err != nil {
-		return r, err
+	if ofNode(folder, r.Command[at]) {
+		return r, nil
 	}
 	name, err := below(folder, r.Command[at])
 	if err != nil {
@@ -156,18 +156,15 @@ func below(folder, name string) (string, error) {
 
 // ofNode reports whether a file is a program of the node: its path is absolute and outside of the folder. A script for sbatch is none,
 // because its lines would have no effect.
-func ofNode(folder, name string) (bool, error) {
+func ofNode(folder, name string) bool {
 	if !filepath.IsAbs(name) {
-		return false, nil
+		return false
 	}
 	if _, err := below(folder, name); !errors.Is(err, errOutside) {
-		return false, nil
+		return false
 	}
 	text, err := readText(name)
-	if err != nil {
-		return true, nil //nolint:nilerr // a file that cannot be read here can be a program there
-	}
-	return strings.ContainsRune(text, 0) || !forSbatch(name, text), nil
+	return err != nil || strings.ContainsRune(text, 0) || !forSbatch(name, text) // one that cannot be read here can be a program there
 }
 
 // errOutside reports a file outside of the folder.
