@@ -260,65 +260,9 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-func TestCheckBody(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][]string{
-		"srun a":                            {"1 srun"},
-		"/usr/bin/srun a":                   {"1 srun"},
-		"a; srun b":                         {"1 srun"},
-		"a && srun b || sbatch c":           {"1 srun", "1 sbatch"},
-		"A=1 B=2 srun a":                    {"1 srun"},
-		"if true; then\n  srun a\nfi":       {"2 srun"},
-		"x=`srun a`":                        {"1 srun"},
-		"x=\"$(echo \"$(scontrol y)\")\"":   {"1 scontrol"},
-		"export A=$(scontrol show)":         {"1 scontrol"},
-		"(cd x; srun y)":                    {"1 srun"},
-		"a | sru\\\nn":                      {"2 srun"},
-		"\"srun\" a":                        {"1 srun"},
-		"f() { srun a; }":                   {"1 srun"},
-		"case x in\n a) srun y ;;\nesac":    {"2 srun"},
-		"echo 'a\nb'\nsrun c":               {"3 srun"},
-		"cat <<E\nsrun\nE\nsrun":            {"4 srun"},
-		"cat <<-'E' > f\nsrun\n\tE\nsbatch": {"4 sbatch"},
-		"> f srun":                          {"1 srun"},
-		"echo $SLURM_NNODES ${SLURM_X}":     {"1 $SLURM_NNODES", "1 $SLURM_X"},
-		"echo $((SLURM + $SLURM_NODEID))":   {"1 $SLURM_NODEID"},
-		". env/bin/activate":                {"1 activate"},
-		"srun a; srun b":                    {"1 srun"},
-
-		"echo srun":                         nil,
-		"# srun $SLURM_X":                   nil,
-		"a # srun":                          nil,
-		"a '$SLURM_X' '; srun'":             nil,
-		"echo \"; srun\" \\$SLURM_X":        nil,
-		"a > srun":                          nil,
-		"a 2>&1 > srun":                     nil,
-		"${SLURM_X:-1} ${SLURM_Y-1}":        nil,
-		"${SLURM_X:+1} ${SLURM_Y=1}":        nil,
-		"cat <<< srun":                      nil,
-		"cat <<E\nsrun":                     nil,
-		"echo $((1 << 2))":                  nil,
-		"source settings.sh":                nil,
-		"my-srun srun.py":                   nil,
-		"SLURM_X=1; echo $MYSLURM_X $# $$":  nil,
-		"echo ${#a} ${a#b} ${a##*/} $'\\''": nil,
-		"'unfinished":                       nil,
-		"\"unfinished $(":                   nil,
-		"a\\":                               nil,
-		")":                                 nil,
-	} {
-		var got []string
-		for _, one := range checkBody(text, 1) {
-			got = append(got, strconv.Itoa(one.Line)+" "+one.Name)
-			require.Contains(t, one.Problem, "; ", text)
-		}
-		require.Equal(t, want, got, text)
-	}
-}
-
 // FuzzRead looks for texts that end the program or are accepted without a number of nodes.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{script("-N2", "--gres=gpu:1"), "#!/bin/sh\n$(( `\"${ <<E\n", "#!/bin/sh\n)\\"} {
+	for _, text := range []string{script("-N2", "--gres=gpu:1"), "#!/bin/sh\n$(( `\"${ <<E\n", "#!/bin/sh\n)\\", "#!/bin/sh\ncase $'a' in (b) ((c;;\nesac"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
