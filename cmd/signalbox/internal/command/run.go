@@ -43,10 +43,10 @@ Ctrl-C only stops following: the job continues. The message states how to follow
 Files are packed as by "signalbox jobs submit --folder": without those that .gitignore and .signalboxignore exclude. A file that looks like a
 secret is refused, and nothing is sent.
 
-A script with #SBATCH lines, alone or after a shell, takes effect as with sbatch: nodes, GPUs, CPUs, memory, time, name, pool (--partition) and
---output, a file below the working folder to which the log is written too. It replaces no file that is sent; one that ends in .log or .out
-is not sent. Flags win over lines. A line that has no meaning here is refused with its
-number and the remedy. Another script of the folder is run by the interpreter of its first line.
+A script with #SBATCH lines, alone or after a shell, takes effect as with sbatch: nodes, GPUs, CPUs, memory, time, name, pool (--partition)
+and --output, a file below the working folder to which the log is written too. It replaces no file that is sent; one that ends in .log or
+.out is not sent. Flags win over lines. A line that has no meaning here is refused with its number and the remedy. Another script of the
+folder is run by the interpreter of its first line.
 
 What the command writes to its folder is gone when the job ends, unless it reports it: run.artifact of the module signalbox keeps a file, and
 "signalbox artifacts pull" downloads it.
@@ -168,7 +168,7 @@ func (t *tool) ownRequest(cmd *cobra.Command, args []string, o runOptions) (ownj
 }
 
 // ownFiles returns the paths of the files of the folder that this command itself reads or writes: that of the variables, and that of the
-// log, if its name says that it is one.
+// log, if it has the name of one.
 func ownFiles(r ownjob.Request, o runOptions) []string {
 	files := []string{o.envFile}
 	if output := outputBefore(r, "%u"); isLog(output) {

@@ -115,7 +115,7 @@ func outputBefore(r ownjob.Request, user string) string {
 	return sbatch.OutputPath(r.Script.Output, "%j", name, user)
 }
 
-// isLog reports whether the name of a file says that it is a log, such as that of an earlier run, which may be replaced.
+// isLog reports whether a file has the name of a log, such as that of an earlier run, which may be replaced.
 func isLog(file string) bool {
 	end := filepath.Ext(file)
 	return end == ".log" || end == ".out"

@@ -154,8 +154,8 @@ func below(folder, name string) (string, error) {
 	return relative, nil
 }
 
-// ofNode reports whether a file is a program of the node: its path is absolute and outside of the folder. A script for sbatch is none,
-// because its lines would have no effect.
+// ofNode reports whether a file is a program of the node: its path is absolute and outside of the folder. Scripts for sbatch are
+// excepted, because their lines would have no effect.
 func ofNode(folder, name string) bool {
 	if !filepath.IsAbs(name) {
 		return false
