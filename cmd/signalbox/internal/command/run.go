@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,9 +43,10 @@ Ctrl-C only stops following: the job continues. The message states how to follow
 Files are packed as by "signalbox jobs submit --folder": without those that .gitignore and .signalboxignore exclude. A file that looks like a
 secret is refused, and nothing is sent.
 
-A script with #SBATCH lines, alone or after a shell, takes effect as with sbatch: nodes, GPUs, CPUs, memory, time, name, pool (--partition) and
---output, a file on this machine to which the log is written too. Flags win over lines. A line that has no meaning here is refused with its
-number and the remedy. Another script of the folder is run by the interpreter of its first line.
+A script with #SBATCH lines, alone or after a shell, takes effect as with sbatch: nodes, GPUs, CPUs, memory, time, name, pool (--partition)
+and --output, a file below the working folder to which the log is written too. It replaces no file that is sent; one that ends in .log or
+.out is not sent. Flags win over lines. A line that has no meaning here is refused with its number and the remedy. Another script of the
+folder is run by the interpreter of its first line.
 
 What the command writes to its folder is gone when the job ends, unless it reports it: run.artifact of the module signalbox keeps a file, and
 "signalbox artifacts pull" downloads it.
@@ -84,6 +86,9 @@ signalbox run --list-files`,
 }
 
 func (t *tool) runOwn(cmd *cobra.Command, args []string, o runOptions) error {
+	if err := noEmptyFlag(cmd); err != nil {
+		return err
+	}
 	if o.listFiles {
 		return t.listFolder(cmd, o.folder)
 	}
@@ -101,6 +106,9 @@ func (t *tool) runOwn(cmd *cobra.Command, args []string, o runOptions) error {
 	}
 	defer packed.close()
 	if err := t.requireSent(&r, packed.listing); err != nil {
+		return err
+	}
+	if err := o.keepsSent(r, packed.listing); err != nil {
 		return err
 	}
 	raw, err := t.createOwn(cmd, c, r, packed, o)
@@ -143,6 +151,9 @@ func (t *tool) ownRequest(cmd *cobra.Command, args []string, o runOptions) (ownj
 			t.Say("%s: %s", r.ScriptPath, warning)
 		}
 	}
+	if err := o.checkOutput(r); err != nil {
+		return r, err
+	}
 	if o.envFile == "" {
 		return r, nil
 	}
@@ -156,27 +167,47 @@ func (t *tool) ownRequest(cmd *cobra.Command, args []string, o runOptions) (ownj
 	return r, nil
 }
 
-// ownFiles returns the paths of the files of the folder that this command itself reads or writes: that of the variables, and that of the log.
+// ownFiles returns the paths of the files of the folder that this command itself reads or writes: that of the variables, and that of the
+// log, if it has the name of one.
 func ownFiles(r ownjob.Request, o runOptions) []string {
 	files := []string{o.envFile}
-	if r.Script != nil {
-		files = append(files, r.Script.Output)
-	}
-	folder, err := filepath.Abs(o.folder)
-	if err != nil {
-		return nil
+	if output := outputBefore(r, "%u"); isLog(output) {
+		files = append(files, output)
 	}
 	var inside []string
 	for _, file := range files {
-		whole, err := filepath.Abs(file)
-		if err != nil {
-			continue
-		}
-		if path, err := filepath.Rel(folder, whole); file != "" && err == nil && filepath.IsLocal(path) {
+		if path, ok := inFolder(o.folder, file); ok && file != "" {
 			inside = append(inside, filepath.ToSlash(path))
 		}
 	}
 	return inside
+}
+
+// inFolder returns the path of a file relative to a folder, and whether it is below it.
+func inFolder(folder, file string) (string, bool) {
+	from, err := filepath.Abs(folder)
+	if err != nil {
+		return "", false
+	}
+	to, err := filepath.Abs(file)
+	if err != nil {
+		return "", false
+	}
+	path, err := filepath.Rel(from, to)
+	return path, err == nil && filepath.IsLocal(path)
+}
+
+// noEmptyFlag refuses flags whose value is empty, as that of a variable of the shell that is not set.
+func noEmptyFlag(cmd *cobra.Command) error {
+	for _, name := range []string{"pool", "time", "name", "env-file", "python", "requirements", "folder", "idempotency-key"} {
+		if f := cmd.Flags().Lookup(name); f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+			return session.Usage("--%s must not be empty", name)
+		}
+	}
+	if f := cmd.Flags().Lookup("nodes"); f.Changed && f.Value.String() == "0" {
+		return session.Usage("--nodes must be at least 1")
+	}
+	return nil
 }
 
 // notOfRuns refuses a command that is meant for "signalbox runs".

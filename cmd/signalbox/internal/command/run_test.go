@@ -207,7 +207,9 @@ func TestRun_interrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	s := newOwnServer()
 	s.reading = interrupt
-	dir := filesIn(t, "a.sbatch", "#!/bin/sh\n#SBATCH --output="+filepath.Join(t.TempDir(), "out.txt")+"\ntrue\n")
+	dir := t.TempDir()
+	script := "#!/bin/sh\n#SBATCH --output=" + filepath.Join(dir, "out.txt") + "\ntrue\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.sbatch"), []byte(script), 0o600))
 	got := newHarness(t, s.ServeHTTP).runContext(ctx, "run", "--folder", dir, "a.sbatch")
 	require.Equal(t, 130, got.code, got.err)
 	require.Contains(t, got.err, "job train continues; follow it with signalbox logs "+ownID+" --follow, stop it with signalbox jobs stop "+ownID)
@@ -245,13 +247,85 @@ func TestRun_refusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
+// The file of --output replaces nothing that the user wrote, and can be written when the job begins.
+func TestRun_outputRefused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s was sent", r.Method, r.URL.Path) })
+	dir := filesIn(t, "train.py", "print(1)", "data/a.txt", "1", ".gitignore", "kept.txt\n")
+	require.NoError(t, os.Symlink("train.py", filepath.Join(dir, "link.log")))
+	const below = "is not below the working folder; write a path below the working folder"
+	for output, want := range map[string]string{
+		dir + "/train.py":          "would replace train.py, a file that is sent; ",
+		dir + "/./data/../%x.py":   "would replace train.py, a file that is sent; ",
+		dir + "/%u.py":             "would replace train.py, a file that is sent; ",
+		dir + "/a.sbatch":          "would replace a.sbatch, a file that is sent; ",
+		dir + "/link.log":          "would replace train.py, a file that is sent; ",
+		dir + "/data":              "cannot be written: " + dir + "/data is not a regular file; ",
+		dir + "/data/":             "is a folder; add the name of a file",
+		dir + "/train.py/x.log":    "cannot be written: ",
+		dir + "/data/a.txt/%j.log": "cannot be written: ",
+		t.TempDir() + "/x.log":     below,
+		"../x.log":                 below,
+		"a/../../x-%j.log":         below,
+		"/dev/null":                below,
+	} {
+		script := "#!/bin/sh\n#SBATCH -J train\n#SBATCH --output=" + output + "\ntrue\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.sbatch"), []byte(script), 0o600))
+		got := h.run("run", "--folder", dir, "--pool", "a", "a.sbatch")
+		require.Equal(t, 2, got.code, "%s: %s", output, got.err)
+		require.Contains(t, got.err, "signalbox: a.sbatch: line 3: --output="+output+" "+want, output)
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "train.py"))
+	require.NoError(t, err)
+	require.Equal(t, "print(1)", string(kept))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 5, "nothing is created")
+}
+
+// A log of an earlier run, and a file that is not sent, are replaced.
+func TestRun_outputReplaced(t *testing.T) {
+	t.Parallel()
+	s := newOwnServer()
+	h := newHarness(t, s.ServeHTTP)
+	for _, name := range []string{"train.log", "out/train.out", "kept.txt"} {
+		dir := filesIn(t, name, "old", ".gitignore", "kept.txt\n")
+		file := filepath.Join(dir, name)
+		script := "#!/bin/sh\n#SBATCH -J train\n#SBATCH --output=" + strings.Replace(file, "/train.", "/%x.", 1) + "\ntrue\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.sbatch"), []byte(script), 0o600))
+		got := h.run("run", "--folder", dir, "a.sbatch")
+		require.Equal(t, 0, got.code, got.err)
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, got.out, string(text), name)
+	}
+}
+
+func TestRun_emptyFlags(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s was sent", r.Method, r.URL.Path) })
+	dir := filesIn(t, "train.py", "print(1)")
+	for _, flag := range []string{"pool", "time", "name", "env-file", "python", "requirements", "idempotency-key", "folder"} {
+		for _, value := range []string{"", " "} {
+			got := h.run("run", "--folder", dir, "--"+flag, value, "python", "train.py")
+			require.Equal(t, 2, got.code, "%s: %s", flag, got.err)
+			require.Contains(t, got.err, "--"+flag+" must not be empty")
+		}
+	}
+	got := h.run("run", "--folder", dir, "--nodes", "0", "python", "train.py")
+	require.Equal(t, 2, got.code, got.err)
+	require.Contains(t, got.err, "--nodes must be at least 1")
+}
+
 func TestRun_script(t *testing.T) {
 	t.Parallel()
 	s := newOwnServer()
 	s.pools = `[]`
 	h := newHarness(t, s.ServeHTTP)
-	out := filepath.Join(t.TempDir(), "logs", "%x-%j-%u.txt")
-	dir := filesIn(t, "two.sbatch", "#!/bin/bash\n#SBATCH -J train -p gpu -N 2 --gres=gpu:4 -t 30\n#SBATCH -o "+out+"\npython train.py\n", "train.py", "")
+	dir := filesIn(t, "train.py", "")
+	out := filepath.Join(dir, "logs", "%x-%j-%u.txt")
+	script := "#!/bin/bash\n#SBATCH -J train -p gpu -N 2 --gres=gpu:4 -t 30\n#SBATCH -o " + out + "\npython train.py\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "two.sbatch"), []byte(script), 0o600))
 	got := h.run("run", "--folder", dir, "--nodes", "3", "two.sbatch", "a")
 	require.Equal(t, 0, got.code, got.err)
 	require.Equal(t, map[string]any{"command": []any{"/bin/bash", "two.sbatch", "a"}, "package": "pkg_1"}, s.body.Spec["source"])

@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/logview"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/ownjob"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/packager"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/sbatch"
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -97,6 +101,115 @@ func (t *tool) continues(job ownJob, file string) {
 	if file != "" {
 		t.Say("%s ends here; signalbox logs %s has the whole log", file, job.ID)
 	}
+}
+
+// outputBefore returns the name of the file of --output as far as it is known before the job has an id, or "" if there is none.
+func outputBefore(r ownjob.Request, user string) string {
+	if r.Script == nil || r.Script.Output == "" {
+		return ""
+	}
+	name := ""
+	if spec, err := ownjob.Spec(r); err == nil {
+		name, _ = spec["name"].(string)
+	}
+	return sbatch.OutputPath(r.Script.Output, "%j", name, user)
+}
+
+// isLog reports whether a file has the name of a log, such as that of an earlier run, which may be replaced.
+func isLog(file string) bool {
+	end := filepath.Ext(file)
+	return end == ".log" || end == ".out"
+}
+
+// checkOutput refuses a file for --output that is not below the working folder, or that cannot be written. It creates nothing, so that a
+// refused job leaves nothing behind.
+func (o runOptions) checkOutput(r ownjob.Request) error {
+	name := outputBefore(r, "%u")
+	if name == "" || o.detach {
+		return nil
+	}
+	_, here := inFolder(".", name)
+	_, inCode := inFolder(o.folder, name)
+	if !here && !inCode || !filepath.IsAbs(name) && !filepath.IsLocal(name) {
+		return outputProblem(r, "is not below the working folder; write a path below the working folder")
+	}
+	if strings.HasSuffix(name, "/") {
+		return outputProblem(r, "is a folder; add the name of a file")
+	}
+	if err := writable(name); err != nil {
+		return outputProblem(r, "cannot be written: "+err.Error()+"; write another path")
+	}
+	return nil
+}
+
+func outputProblem(r ownjob.Request, problem string) error {
+	one := sbatch.Refusal{Line: r.Script.OutputLine, Name: "--output=" + r.Script.Output, Problem: problem}
+	return scriptProblem(&ownjob.ScriptError{File: r.ScriptPath, Err: sbatch.RefusedErrors{one}})
+}
+
+// writable returns why a file, or the nearest folder above it that exists, cannot be written.
+func writable(name string) error {
+	switch info, err := os.Stat(name); {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", name)
+	case err == nil:
+		file, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return file.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	folder := filepath.Dir(name)
+	for {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
+			break
+		}
+		folder = filepath.Dir(folder)
+	}
+	file, err := os.CreateTemp(folder, ".signalbox-*")
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("create a file in %s: %w", folder, at.Err)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// resolved returns a path without symbolic links, as far as it exists.
+func resolved(name string) string {
+	if whole, err := filepath.Abs(name); err == nil {
+		name = whole
+	}
+	if whole, err := filepath.EvalSymlinks(name); err == nil {
+		return whole
+	}
+	if above, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil {
+		return filepath.Join(above, filepath.Base(name))
+	}
+	return name
+}
+
+// keepsSent refuses a file for --output that replaces a file of the package. The name of the user is not known yet, so that it can be any.
+func (o runOptions) keepsSent(r ownjob.Request, sent *packager.Listing) error {
+	name := outputBefore(r, "*")
+	if name == "" || o.detach {
+		return nil
+	}
+	inside, ok := inFolder(resolved(o.folder), resolved(name))
+	if !ok || isLog(inside) {
+		return nil
+	}
+	pattern := strings.NewReplacer(`\`, `\\`, "[", `\[`, "?", `\?`).Replace(filepath.ToSlash(inside))
+	for _, file := range sent.Files {
+		if same, err := path.Match(pattern, file.Path); err == nil && same && file.Excluded == "" {
+			return outputProblem(r, fmt.Sprintf("would replace %s, a file that is sent; write another name, such as one that ends in .log, or exclude the "+
+				"file in %s", file.Path, packager.OwnIgnoreFile))
+		}
+	}
+	return nil
 }
 
 // copyLog lets the reader write the log to the file that the script names with --output. The result is nil if it names none.

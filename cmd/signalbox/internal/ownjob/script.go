@@ -18,11 +18,15 @@ import (
 //     in `sh train.sbatch`;
 //   - another script, such as train.sh, is started by the interpreter of its first line, so that a node need not find it among its programs.
 //
-// Other commands stay as they are. The error can be a *ScriptError.
+// Other commands stay as they are, such as an absolute path outside the folder, which names a program of the node. The error can be a
+// *ScriptError.
 func (r Request) WithScript(folder string) (Request, error) {
 	at := scriptIndex(folder, r.Command)
 	if at < 0 {
 		return r, checkProgram(r.Command)
+	}
+	if ofNode(folder, r.Command[at]) {
+		return r, nil
 	}
 	name, err := below(folder, r.Command[at])
 	if err != nil {
@@ -148,6 +152,19 @@ func below(folder, name string) (string, error) {
 		return "", fmt.Errorf("the script %q %w", name, errOutside)
 	}
 	return relative, nil
+}
+
+// ofNode reports whether a file is a program of the node: its path is absolute and outside of the folder. Scripts for sbatch are
+// excepted, because their lines would have no effect.
+func ofNode(folder, name string) bool {
+	if !filepath.IsAbs(name) {
+		return false
+	}
+	if _, err := below(folder, name); !errors.Is(err, errOutside) {
+		return false
+	}
+	text, err := readText(name)
+	return err != nil || strings.ContainsRune(text, 0) || !forSbatch(name, text) // one that cannot be read here can be a program there
 }
 
 // errOutside reports a file outside of the folder.

@@ -34,6 +34,8 @@ func folder(t *testing.T) string {
 func TestWithScript(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
+	tool := filepath.Join(t.TempDir(), "tool.sh")
+	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\ntrue\n"), 0o600))
 	for name, c := range map[string]struct {
 		command, want []string
 		// script is the path of the script, if it is one for sbatch.
@@ -50,6 +52,9 @@ func TestWithScript(t *testing.T) {
 		"another script":       {[]string{"train.sh", "1"}, []string{"/bin/bash", "-e", "train.sh", "1"}, ""},
 		"program":              {[]string{"python", "jobs/two.sh"}, []string{"python", "jobs/two.sh"}, ""},
 		"file of the node":     {[]string{"/opt/tools/start.sh"}, []string{"/opt/tools/start.sh"}, ""},
+		"program outside":      {[]string{"/bin/sleep", "1"}, []string{"/bin/sleep", "1"}, ""},
+		"script outside":       {[]string{tool, "1"}, []string{tool, "1"}, ""},
+		"script for a shell":   {[]string{"sh", tool}, []string{"sh", tool}, ""},
 		"folder":               {[]string{"./jobs"}, []string{"./jobs"}, ""},
 		"no script":            {[]string{"./data.txt"}, []string{"./data.txt"}, ""},
 	} {

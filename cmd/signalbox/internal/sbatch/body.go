@@ -5,50 +5,6 @@ import (
 	"strings"
 )
 
-// commandRemedy returns what to do in place of a command that does not exist on a node, or "" for other commands.
-func commandRemedy(name string) string {
-	switch name {
-	case "srun":
-		return "remove srun, because the script runs on every node, and start the processes of a node with torchrun"
-	case "scontrol":
-		return "use $SERVICE_JOB_MASTER_ADDR for the first node and $SERVICE_JOB_NODE_RANK for the number of this one"
-	case "sbatch", "salloc":
-		return "submit the other job yourself with signalbox run"
-	case "squeue", "sacct", "scancel", "sinfo", "sstat", "sattach", "sprio":
-		return "remove it, and use signalbox jobs on your own machine"
-	case "sbcast":
-		return "remove it; the submitted folder is on every node"
-	case "module", "ml":
-		return "remove it, and choose an interpreter of the node with --python"
-	case "conda", "mamba", "micromamba":
-		return "remove it, and choose the environment with --python or --requirements"
-	case "apptainer", "singularity", "enroot":
-		return "start the program without a container, and choose the environment with --python or --requirements"
-	}
-	return ""
-}
-
-// variableRemedy returns what to use in place of a variable of Slurm.
-func variableRemedy(name string) string {
-	switch name {
-	case "SLURM_NNODES", "SLURM_JOB_NUM_NODES":
-		return "use SERVICE_JOB_NNODES"
-	case "SLURM_NODEID":
-		return "use SERVICE_JOB_NODE_RANK"
-	case "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE":
-		return "use SERVICE_JOB_GPUS_PER_NODE"
-	case "SLURM_JOB_NODELIST", "SLURM_NODELIST":
-		return "use SERVICE_JOB_MASTER_ADDR, the address of the first node"
-	case "SLURM_JOB_ID", "SLURM_JOBID":
-		return "use SERVICE_JOB_ID"
-	case "SLURM_SUBMIT_DIR":
-		return "remove it; the script runs in the submitted folder"
-	case "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS":
-		return "start the processes with torchrun, which sets RANK, LOCAL_RANK and WORLD_SIZE"
-	}
-	return "give it a default, as in ${" + name + ":-1}"
-}
-
 // Kinds of frames.
 const (
 	plain      = 'p'
@@ -64,6 +20,18 @@ type frame struct {
 	word strings.Builder
 	// command states that the next word is a command, target that it is a file, and sourced that it is a file of commands.
 	command, target, sourced bool
+	// runner is the program before the command that runs it, or nil. Of its words before the command, values are the next ones that belong
+	// to an option, and operands those that are left.
+	runner           *runner
+	values, operands int
+	// cases is the number of open cases, choice states that the word "in" of one comes, and pattern that a pattern comes.
+	cases           int
+	choice, pattern bool
+}
+
+// begin states that a command comes.
+func (f *frame) begin() {
+	f.command, f.target, f.sourced, f.runner, f.values, f.operands = true, false, false, nil, 0, 0
 }
 
 // scanner finds the commands and variables of a shell script. It does not follow text that becomes a command only
@@ -110,8 +78,8 @@ func (s *scanner) pop() {
 	s.endWord()
 	if len(s.frames) > 1 {
 		s.frames = s.frames[:len(s.frames)-1]
-	} else { // the pattern of a case
-		s.top().command = true
+	} else { // one bracket too many
+		s.top().begin()
 	}
 	s.at++
 }
@@ -122,7 +90,7 @@ func (s *scanner) step() {
 	switch {
 	case c == '\n' && f.kind != inQuotes && f.kind != arithmetic:
 		s.endWord()
-		f.command, f.target = true, false
+		f.begin()
 		s.newline()
 	case c == '\n':
 		s.line++
@@ -138,6 +106,8 @@ func (s *scanner) step() {
 		s.pop()
 	case c == '`':
 		s.push(backquotes, 1)
+	case strings.HasPrefix(rest, "$'") && f.kind != inQuotes && f.kind != arithmetic:
+		s.escaped(f)
 	case c == '$':
 		s.variable()
 	case c == '"' && f.kind == inQuotes:
@@ -172,27 +142,49 @@ func (s *scanner) plain(f *frame, c byte, rest string) {
 			s.at = len(s.text)
 		}
 	case strings.HasPrefix(rest, "<<") && !strings.HasPrefix(rest, "<<<"):
-		s.endWord()
+		s.endBefore(f)
 		s.heredoc()
 	case c == '<' || c == '>':
-		s.endWord()
+		s.endBefore(f)
 		f.target = true
 		s.at += len(rest) - len(strings.TrimLeft(rest, "<>&"))
 	case c == ';' || c == '&' || c == '|':
 		s.endWord()
-		f.command, f.target = true, false
+		f.begin()
 		s.at++
-	case c == '(':
-		s.push(substitute, 1)
-		s.frames[len(s.frames)-2].word.Reset()
-	case c == ')':
-		s.pop()
+		if f.cases > 0 && c == ';' && len(rest) > 1 && (rest[1] == ';' || rest[1] == '&') {
+			f.pattern = true
+			s.at += len(rest[1:]) - len(strings.TrimLeft(rest[1:], ";&"))
+		}
+	case c == '(' || c == ')':
+		s.bracket(f, c, rest)
 	case c == ' ' || c == '\t':
 		s.endWord()
 		s.at++
 	default:
 		f.word.WriteByte(c)
 		s.at++
+	}
+}
+
+// bracket reads a bracket outside of quotes.
+func (s *scanner) bracket(f *frame, c byte, rest string) {
+	switch {
+	case f.pattern:
+		s.endWord()
+		f.pattern = f.pattern && c == '('
+		f.begin()
+		s.at++
+	case c == ')':
+		s.pop()
+	case strings.HasPrefix(rest, "((") && f.word.Len() == 0:
+		s.push(arithmetic, 1)
+		s.push(arithmetic, 1)
+		f.word.Reset()
+		f.begin()
+	default:
+		s.push(substitute, 1)
+		f.word.Reset()
 	}
 }
 
@@ -217,6 +209,20 @@ func (s *scanner) literal(f *frame) {
 	f.word.WriteString(text)
 	s.line += strings.Count(text, "\n")
 	s.at += len(text) + 2
+}
+
+// escaped reads a text in $'...', in which a backslash takes the meaning of a quote.
+func (s *scanner) escaped(f *frame) {
+	for s.at += 2; s.at < len(s.text) && s.text[s.at] != '\''; s.at++ {
+		if s.text[s.at] == '\\' && s.at+1 < len(s.text) {
+			s.at++
+		}
+		if s.text[s.at] == '\n' {
+			s.line++
+		}
+		f.word.WriteByte(s.text[s.at])
+	}
+	s.at++
 }
 
 // heredoc reads the operator << and the word that ends the text, which begins on the next line.
@@ -257,7 +263,8 @@ func (s *scanner) variable() {
 	name = name[:len(name)-len(after)]
 	hasDefault := braces == 1 && strings.IndexAny(strings.TrimPrefix(after, ":"), "-=+") == 0
 	if strings.HasPrefix(name, "SLURM_") && !hasDefault {
-		s.refuse("$"+name, "is a variable of Slurm, which is not set here; "+variableRemedy(name))
+		before := s.text[strings.LastIndexByte(s.text[:s.at], '\n')+1 : s.at]
+		s.refuse("$"+name, "is a variable of Slurm, which is not set here; "+variableRemedy(name, strings.Trim(before, " \t\"")))
 	}
 	s.write("?")
 	s.at = len(s.text) - len(after)
@@ -272,6 +279,14 @@ func (s *scanner) refuse(name, problem string) {
 	s.found = append(s.found, Refusal{Line: s.line, Name: name, Problem: problem})
 }
 
+// endBefore reads the word before an operator such as >. A number is a part of the operator, as in 2>.
+func (s *scanner) endBefore(f *frame) {
+	if strings.Trim(f.word.String(), "0123456789") == "" {
+		f.word.Reset()
+	}
+	s.endWord()
+}
+
 // endWord reads a complete word.
 func (s *scanner) endWord() {
 	f := s.top()
@@ -281,26 +296,53 @@ func (s *scanner) endWord() {
 	case word == "":
 	case f.target:
 		f.target = false
+	case f.pattern:
+		if word == "esac" {
+			f.pattern = false
+			f.cases--
+			f.begin()
+		}
+	case f.choice:
+		f.pattern = word == "in"
+		f.choice = !f.pattern
 	case f.sourced:
 		f.sourced = false
-		if base := path.Base(word); base == "activate" || base == "conda.sh" {
-			s.refuse(base, "is an environment of your machine, which a node does not have; choose the environment with --python or --requirements")
+		if remedy := fileRemedy(word); remedy != "" {
+			s.refuse(path.Base(word), remedy)
 		}
-	case f.command && !prefix(word):
-		f.command, f.sourced = false, word == "source" || word == "."
-		if remedy := commandRemedy(path.Base(word)); remedy != "" {
-			s.refuse(path.Base(word), "is a command that a node does not have; "+remedy)
-		}
+	case f.command:
+		s.command(f, word)
 	}
 }
 
-// prefix reports whether a command follows a word: a reserved word, an assignment, or a program that runs another one.
-func prefix(word string) bool {
-	switch word {
-	case "if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done", "esac", "time", "exec", "eval", "command", "builtin",
-		"nohup", "sudo", "env", "export":
-		return true
+// command reads a word that is a command, or stands before one.
+func (s *scanner) command(f *frame, word string) {
+	name := path.Base(word)
+	switch {
+	case f.values > 0:
+		f.values--
+	case f.runner != nil && strings.HasPrefix(word, "-"):
+		f.values = f.runner.valuesAfter(word)
+		f.command = !f.runner.endsWith(word)
+	case f.operands > 0:
+		f.operands--
+	case word == "esac":
+		f.cases = max(f.cases-1, 0)
+		f.begin()
+	case reserved(word):
+		f.begin()
+	case assignment(word):
+	case runnerOf(name) != nil:
+		f.runner = runnerOf(name)
+		f.operands = f.runner.operands
+	default:
+		f.command, f.sourced = false, word == "source" || word == "."
+		if word == "case" {
+			f.choice = true
+			f.cases++
+		}
+		if remedy := commandRemedy(name); remedy != "" {
+			s.refuse(name, "is a command that a node does not have; "+remedy)
+		}
 	}
-	name, _, assigned := strings.Cut(word, "=")
-	return assigned && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+[]") == ""
 }

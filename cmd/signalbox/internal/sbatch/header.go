@@ -51,7 +51,7 @@ func (r *reader) header(lines []string) int {
 // afterHeader warns of lines with options that come too late.
 func (r *reader) afterHeader(lines []string, first int) {
 	for i := first; i < len(lines); i++ {
-		if strings.HasPrefix(lines[i], directive+" ") {
+		if strings.HasPrefix(lines[i], directive) {
 			r.warn(i+1, "%s after the first command has no effect; move the line up if it should have one", directive)
 		}
 	}

@@ -17,7 +17,7 @@ func (r *reader) resolve() {
 	s.GPUsPerNode = r.gpus(tasks)
 	s.CPU = r.cpu(tasks)
 	s.MemoryGB = r.memory(tasks)
-	s.Output = r.output()
+	s.Output, s.OutputLine = r.output(), r.chosen["output"].line
 	r.retries()
 	r.environment()
 	if s.Nodes > 1 {

@@ -48,6 +48,8 @@ type Script struct {
 	NoRetry bool
 	// Output is the pattern of the file in which the user expects the output; see OutputPath.
 	Output string
+	// OutputLine is the line of Output; 0 if there is none.
+	OutputLine int
 	// Warnings name the lines that have no effect, or another one than with Slurm.
 	Warnings []string
 }
@@ -165,8 +167,21 @@ func Shell(interpreter []string) bool {
 }
 
 // OutputPath returns the name of a file of a pattern in Output: %j is the id of the job, %x its name and %u the user. Only the pattern can
-// name folders: a slash in one of the three becomes an underscore.
+// name folders: a slash in one of the three becomes an underscore, and so does a dot of a part that would be "." or "..".
 func OutputPath(pattern, job, name, user string) string {
-	part := func(text string) string { return strings.NewReplacer("/", "_", "\x00", "_").Replace(text) }
-	return strings.NewReplacer("%%", "%", "%j", part(job), "%x", part(name), "%u", part(user)).Replace(pattern)
+	one := func(text string) string { return strings.NewReplacer("/", "_", `\`, "_", "\x00", "_").Replace(text) }
+	values := strings.NewReplacer("%%", "%", "%j", one(job), "%x", one(name), "%u", one(user))
+	parts := strings.Split(pattern, "/")
+	for i, part := range parts {
+		if parts[i] = values.Replace(part); parts[i] == part {
+			continue
+		}
+		switch parts[i] {
+		case "":
+			parts[i] = "_"
+		case ".", "..":
+			parts[i] = strings.ReplaceAll(parts[i], ".", "_")
+		}
+	}
+	return strings.Join(parts, "/")
 }

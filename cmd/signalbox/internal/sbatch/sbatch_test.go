@@ -36,7 +36,7 @@ func TestRead_scripts(t *testing.T) {
 	want := map[string]result{
 		"single-gpu": {script: &Script{
 			Interpreter: bash, Name: "digits", Pool: "gpu", Nodes: 1, GPUsPerNode: 1, CPU: 6, MemoryGB: 24, RunningS: 9000,
-			Output: "logs/%x-%j.out",
+			Output: "logs/%x-%j.out", OutputLine: 8,
 		}},
 		"torchrun-nodes": {script: &Script{
 			Interpreter: bash, Name: "pretrain", Nodes: 2, GPUsPerNode: 8, CPU: 64, RunningS: 86400, Warnings: []string{everyNode},
@@ -206,6 +206,14 @@ func TestRead_flagsWin(t *testing.T) {
 	require.Contains(t, s.Warnings, "line 2: the type h100 of --gres has no effect; the pool fast decides the type")
 }
 
+func TestRead_afterTheHeader(t *testing.T) {
+	t.Parallel()
+	s, err := Read("#!/bin/sh\ntrue\n#SBATCH\t--nodes=4\n#SBATCH -N 2\n", Overrides{})
+	require.NoError(t, err)
+	const late = ": #SBATCH after the first command has no effect; move the line up if it should have one"
+	require.Equal(t, []string{"line 3" + late, "line 4" + late}, s.Warnings)
+}
+
 func TestRead_retries(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]bool{"-N1": false, "--no-requeue": true, "--requeue": false} {
@@ -252,65 +260,9 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-func TestCheckBody(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][]string{
-		"srun a":                            {"1 srun"},
-		"/usr/bin/srun a":                   {"1 srun"},
-		"a; srun b":                         {"1 srun"},
-		"a && srun b || sbatch c":           {"1 srun", "1 sbatch"},
-		"A=1 B=2 srun a":                    {"1 srun"},
-		"if true; then\n  srun a\nfi":       {"2 srun"},
-		"x=`srun a`":                        {"1 srun"},
-		"x=\"$(echo \"$(scontrol y)\")\"":   {"1 scontrol"},
-		"export A=$(scontrol show)":         {"1 scontrol"},
-		"(cd x; srun y)":                    {"1 srun"},
-		"a | sru\\\nn":                      {"2 srun"},
-		"\"srun\" a":                        {"1 srun"},
-		"f() { srun a; }":                   {"1 srun"},
-		"case x in\n a) srun y ;;\nesac":    {"2 srun"},
-		"echo 'a\nb'\nsrun c":               {"3 srun"},
-		"cat <<E\nsrun\nE\nsrun":            {"4 srun"},
-		"cat <<-'E' > f\nsrun\n\tE\nsbatch": {"4 sbatch"},
-		"> f srun":                          {"1 srun"},
-		"echo $SLURM_NNODES ${SLURM_X}":     {"1 $SLURM_NNODES", "1 $SLURM_X"},
-		"echo $((SLURM + $SLURM_NODEID))":   {"1 $SLURM_NODEID"},
-		". env/bin/activate":                {"1 activate"},
-		"srun a; srun b":                    {"1 srun"},
-
-		"echo srun":                         nil,
-		"# srun $SLURM_X":                   nil,
-		"a # srun":                          nil,
-		"a '$SLURM_X' '; srun'":             nil,
-		"echo \"; srun\" \\$SLURM_X":        nil,
-		"a > srun":                          nil,
-		"a 2>&1 > srun":                     nil,
-		"${SLURM_X:-1} ${SLURM_Y-1}":        nil,
-		"${SLURM_X:+1} ${SLURM_Y=1}":        nil,
-		"cat <<< srun":                      nil,
-		"cat <<E\nsrun":                     nil,
-		"echo $((1 << 2))":                  nil,
-		"source settings.sh":                nil,
-		"my-srun srun.py":                   nil,
-		"SLURM_X=1; echo $MYSLURM_X $# $$":  nil,
-		"echo ${#a} ${a#b} ${a##*/} $'\\''": nil,
-		"'unfinished":                       nil,
-		"\"unfinished $(":                   nil,
-		"a\\":                               nil,
-		")":                                 nil,
-	} {
-		var got []string
-		for _, one := range checkBody(text, 1) {
-			got = append(got, strconv.Itoa(one.Line)+" "+one.Name)
-			require.Contains(t, one.Problem, "; ", text)
-		}
-		require.Equal(t, want, got, text)
-	}
-}
-
 // FuzzRead looks for texts that end the program or are accepted without a number of nodes.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{script("-N2", "--gres=gpu:1"), "#!/bin/sh\n$(( `\"${ <<E\n", "#!/bin/sh\n)\\"} {
+	for _, text := range []string{script("-N2", "--gres=gpu:1"), "#!/bin/sh\n$(( `\"${ <<E\n", "#!/bin/sh\n)\\", "#!/bin/sh\ncase $'a' in (b) ((c;;\nesac"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -340,5 +292,10 @@ func TestOptions_areComplete(t *testing.T) {
 func TestOutputPath(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a/name-job_1-me-%j.txt", OutputPath("a/%x-%j-%u-%%j.txt", "job_1", "name", "me"))
+	for pattern, want := range map[string]string{
+		"%x/a": "__/a", "a/%x/..": "a/__/..", "%j/a": "_/a", ".%j": "__", "%u/a": "_/a", "%x%j": "...", "../a": "../a",
+	} {
+		require.Equal(t, want, OutputPath(pattern, ".", "..", ""), pattern)
+	}
 	require.Equal(t, "a/.._.._b-_-_.txt", OutputPath("a/%x-%j-%u.txt", "/", "../../b", "\x00"))
 }
