@@ -2,6 +2,7 @@ package packager
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"regexp"
 	"strings"
@@ -93,21 +94,24 @@ func tokenShapes() []shape {
 }
 
 // find returns the place of the first secret of the shape in a content, and -1 if there is none. The parameter folded is the
-// content in lower case.
-func (h shape) find(content []byte, folded func() []byte) int {
+// content in lower case. The matches that are tested do not overlap, so that the time is in proportion to the content whatever it is.
+func (h shape) find(ctx context.Context, content []byte, folded func() []byte) (int, error) {
 	if !h.hinted(content, folded) {
-		return -1
+		return -1, nil
 	}
 	for from := 0; ; {
+		if err := ctx.Err(); err != nil {
+			return -1, err
+		}
 		at := h.pattern.FindSubmatchIndex(content[from:])
 		if at == nil {
-			return -1
+			return -1, nil
 		}
 		group := len(at) - 2
 		if h.real(string(content[from+at[group] : from+at[group+1]])) {
-			return from + at[group]
+			return from + at[group], nil
 		}
-		from += max(at[group]+1, at[0]+1)
+		from += at[1]
 	}
 }
 

@@ -2,6 +2,7 @@ package packager
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -34,13 +35,16 @@ type content struct {
 func newWindow() []byte { return make([]byte, 0, overlap+windowSize) }
 
 // read reads a file to its end. It stops searching at the first secret. It returns errLarge if the file has more than most bytes.
-// The window is used for one file at a time.
-func read(r io.Reader, shapes []shape, most int64, window []byte) (content, error) {
+// The window is used for one file at a time. The end of the context ends the reading, also within a window.
+func read(ctx context.Context, r io.Reader, shapes []shape, most int64, window []byte) (content, error) {
 	s := &scanner{shapes: shapes}
 	h := sha256.New()
 	window = window[:0]
 	var size int64
 	for {
+		if err := ctx.Err(); err != nil {
+			return content{}, err
+		}
 		begin := len(window)
 		n, err := io.ReadFull(r, window[begin:begin+windowSize])
 		window = window[:begin+n]
@@ -53,7 +57,9 @@ func read(r io.Reader, shapes []shape, most int64, window []byte) (content, erro
 			return content{}, err
 		}
 		if n > 0 {
-			s.search(window)
+			if err := s.search(ctx, window); err != nil {
+				return content{}, err
+			}
 		}
 		if end {
 			return content{size: size, sha256: hex.EncodeToString(h.Sum(nil)), finding: s.found}, nil
@@ -72,9 +78,9 @@ type scanner struct {
 }
 
 // search searches a window.
-func (s *scanner) search(window []byte) {
+func (s *scanner) search(ctx context.Context, window []byte) error {
 	if s.found != nil {
-		return
+		return nil
 	}
 	if !s.begun {
 		s.begun, s.binary = true, bytes.IndexByte(window[:min(len(window), headSize)], 0) >= 0
@@ -90,14 +96,19 @@ func (s *scanner) search(window []byte) {
 		if s.binary && h.text {
 			continue
 		}
-		if at := h.find(window, folded); at >= 0 {
+		at, err := h.find(ctx, window, folded)
+		if err != nil {
+			return err
+		}
+		if at >= 0 {
 			s.found = &finding{rule: h.name}
 			if !s.binary {
 				s.found.line = s.lines + 1 + bytes.Count(window[:at], []byte("\n"))
 			}
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 // keep moves the end of a window to its beginning and returns it.

@@ -197,14 +197,14 @@ func TestRead_findsSecretsAnywhere(t *testing.T) {
 	shapes := compileShapes()
 	for _, before := range []int{0, 1, windowSize - 20, windowSize - 1, windowSize, windowSize + 1, 2*windowSize + overlap - 20} {
 		text := strings.Repeat("\n", before) + token + strings.Repeat("\n", windowSize)
-		got, err := read(strings.NewReader(text), shapes, int64(len(text)), newWindow())
+		got, err := read(t.Context(), strings.NewReader(text), shapes, int64(len(text)), newWindow())
 		require.NoError(t, err)
 		require.Equal(t, &finding{rule: "GitHub token", line: before + 1}, got.finding)
 		require.Equal(t, int64(len(text)), got.size)
-		_, err = read(strings.NewReader(text), shapes, int64(len(text))-1, newWindow())
+		_, err = read(t.Context(), strings.NewReader(text), shapes, int64(len(text))-1, newWindow())
 		require.ErrorIs(t, err, errLarge)
 	}
-	got, err := read(strings.NewReader("\x00\n"+token), shapes, 100, newWindow())
+	got, err := read(t.Context(), strings.NewReader("\x00\n"+token), shapes, 100, newWindow())
 	require.NoError(t, err)
 	require.Equal(t, &finding{rule: "GitHub token"}, got.finding, "a binary file has no lines")
 }
