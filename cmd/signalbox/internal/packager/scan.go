@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io"
+	"unicode/utf8"
 )
 
 const (
@@ -74,7 +76,8 @@ type scanner struct {
 	found  *finding
 	begun  bool
 	binary bool
-	lines  int // complete lines before the window
+	wide   binary.ByteOrder // of a text in UTF-16, and otherwise nil
+	lines  int              // complete lines before the window
 }
 
 // search searches a window.
@@ -83,8 +86,9 @@ func (s *scanner) search(ctx context.Context, window []byte) error {
 		return nil
 	}
 	if !s.begun {
-		s.begun, s.binary = true, bytes.IndexByte(window[:min(len(window), headSize)], 0) >= 0
+		s.begin(window[:min(len(window), headSize)])
 	}
+	window = s.text(window)
 	var lower []byte
 	folded := func() []byte {
 		if lower == nil {
@@ -111,10 +115,38 @@ func (s *scanner) search(ctx context.Context, window []byte) error {
 	return nil
 }
 
+// begin decides by the first bytes of a file what it is.
+func (s *scanner) begin(head []byte) {
+	s.begun = true
+	switch {
+	case bytes.HasPrefix(head, []byte("\xff\xfe")):
+		s.wide = binary.LittleEndian
+	case bytes.HasPrefix(head, []byte("\xfe\xff")):
+		s.wide = binary.BigEndian
+	}
+	if s.wide != nil && bytes.IndexByte(s.text(head), 0) >= 0 {
+		s.wide = nil
+	}
+	s.binary = s.wide == nil && bytes.IndexByte(head, 0) >= 0
+}
+
+// text returns a part of a file as UTF-8 if the file is in UTF-16, and otherwise as it is. No part begins within a unit, because
+// the sizes of the window and of what is kept of it are even. The halves of rare characters become replacements.
+func (s *scanner) text(part []byte) []byte {
+	if s.wide == nil {
+		return part
+	}
+	out := make([]byte, 0, len(part))
+	for ; len(part) > 1; part = part[2:] {
+		out = utf8.AppendRune(out, rune(s.wide.Uint16(part)))
+	}
+	return out
+}
+
 // keep moves the end of a window to its beginning and returns it.
 func (s *scanner) keep(window []byte) []byte {
 	dropped := max(len(window)-overlap, 0)
-	s.lines += bytes.Count(window[:dropped], []byte("\n"))
+	s.lines += bytes.Count(s.text(window[:dropped]), []byte("\n"))
 	n := copy(window, window[dropped:])
 	return window[:n]
 }

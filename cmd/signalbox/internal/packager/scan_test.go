@@ -1,6 +1,7 @@
 package packager
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -15,8 +16,16 @@ const (
 
 // hostile returns texts that consist of what a shape begins with. They have many matches that are not secrets.
 func hostile(h shape) []string {
-	texts := make([]string, 0, 4)
-	for _, unit := range []string{h.hints[0], h.hints[0] + " ", h.hints[0] + "=" + filler + "\n", "\n" + h.hints[0] + filler} {
+	texts := make([]string, 0, 16)
+	for _, unit := range []string{
+		h.hints[0], h.hints[0] + " ", h.hints[0] + "=" + filler + "\n", "\n" + h.hints[0] + filler,
+		"-----BEGIN PRIVATE KEY-----\n" + filler + " ", "-----BEGIN PRIVATE KEY-----\nx: " + filler + "\n", "://a:xxxxxxxxx@a",
+		`"auths":{{"auth":"xxxxxxxxx"`, `"auths":{"a":{},"b":{"auth":"xxxxxxxxx"},`, `{"d":"` + filler + `","kty":"EC"`, "client-key-data: " + filler,
+		"\n_authToken=" + filler, "Authorization: Bearer " + filler, "next_token=" + filler + "\n", "next_next_token=", " 123456789:A" + filler[:34],
+	} {
+		if unit != h.hints[0] && !h.hinted([]byte(unit), func() []byte { return bytes.ToLower([]byte(unit)) }) {
+			continue
+		}
 		texts = append(texts, strings.Repeat(unit, hostileSize/len(unit)))
 	}
 	return texts
