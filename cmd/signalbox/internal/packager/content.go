@@ -20,6 +20,8 @@ type shape struct {
 	pattern *regexp.Regexp
 	// real reports whether a match is a secret, and not a placeholder.
 	real func(match string) bool
+	// except, if it is not nil, matches the matches that are not secrets because of what is before the group.
+	except *regexp.Regexp
 	// text means that the shape is searched for only in files that are texts.
 	text bool
 }
@@ -41,7 +43,10 @@ func compileShapes() []shape {
 		{
 			name: "assignment of a secret", fold: true, real: random, text: true,
 			hints: []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "access_key", "private_key", "auth_key"},
-			pattern: regexp.MustCompile(`(?im)(?:secret|token|password|passwd|api[_-]?key|access_key|private_key|auth_key|secret_key)` +
+			// These tokens are places in a list that has pages.
+			except: regexp.MustCompile(`(?i)^(?:next|prev|previous|page|pagination|continuation|continue|starting|cursor|sync|[_-])+token`),
+			pattern: regexp.MustCompile(`(?im)(?:(?:next|prev|previous|page|pagination|continuation|continue|starting|cursor|sync)[_-]?)*` +
+				`(?:secret|token|password|passwd|api[_-]?key|access_key|private_key|auth_key|secret_key)` +
 				`["']?[ \t]*(?::=|[:=])[ \t]*["']?([A-Za-z0-9+/=_-]{20,})["']?(?:[\s,;}#)]|$)`),
 		},
 	})
@@ -62,7 +67,8 @@ func (h shape) find(ctx context.Context, content []byte, folded func() []byte) (
 			return -1, nil
 		}
 		group := len(at) - 2
-		if h.real(string(content[from+at[group] : from+at[group+1]])) {
+		excepted := h.except != nil && h.except.Match(content[from+at[0]:from+at[1]])
+		if !excepted && h.real(string(content[from+at[group]:from+at[group+1]])) {
 			return from + at[group], nil
 		}
 		from += at[1]

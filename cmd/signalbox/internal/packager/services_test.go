@@ -95,7 +95,33 @@ func lookAlikes() []string {
 		"Authorization: Bearer <token>\n",
 		"//registry.npmjs.org/:_authToken=${NPM_TOKEN}\nalways-auth=true\nregistry=https://npm.company/\n",
 		"self._auth = HTTPBasicAuthentication2(user1)\n_auth = make_authentication_v2(a, b)\n",
+		"next_token=\"eyJ2MSI6IkFCQ0RFRkdISUpLTE1OT1AxMjM0NTY3OFFSU1RVVldY\"\n",
+		`{"NextToken": "AAMA7uA0bGzS8eKq9fJdWmXcVtYpLrNh4T5BzQ6w"}`,
+		`{"nextPageToken": "CiAKGjBpNDd2Nmp2Zml2cXRwYjBpOXA2Qzd"}`,
+		"page-token: CiAKGjBpNDd2Nmp2Zml2cXRwYjBpOXA2Qzd\n",
+		`continuation_token: "CiAKGjBpNDd2Nmp2Zml2cXRwYjBpOXA2Qzd"`,
 	}
+}
+
+func TestPaginationDoesNotHideTokens(t *testing.T) {
+	t.Parallel()
+	s := source{rand.New(rand.NewChaCha8([32]byte{3}))}
+	for _, text := range []string{
+		"next_token=" + s.of(alnum, 40) + " password=" + s.of(alnum, 40),
+		"next_token=" + s.of(alnum, 40) + "\npage_secret: " + s.of(alnum, 40),
+		"page_access_token=" + s.of(alnum, 40),
+	} {
+		found, err := read(t.Context(), strings.NewReader(text), compileShapes(), 1000, newWindow())
+		require.NoError(t, err)
+		require.NotNil(t, found.finding, text)
+	}
+}
+
+// Certificates are not secrets, but the server cannot tell them from keys by their names.
+func TestPEMFilesAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	l := newHarness(t).put("ca.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").list()
+	require.Equal(t, []Refusal{{Path: "ca.pem", Rule: "name *.pem"}}, l.Refusals)
 }
 
 func TestRead_decodesUTF16(t *testing.T) {
