@@ -139,6 +139,9 @@ func TestInspect_rejections(t *testing.T) {
 		"key of a server":      {named("tls/server.key"), archive.GateSensitive, fault.Refused},
 		"credentials":          {named("cloud/credentials.json"), archive.GateSensitive, fault.Refused},
 		"kubeconfig":           {named("prod.kubeconfig"), archive.GateSensitive, fault.Refused},
+		"login of Kaggle":      {named("home/.kaggle/kaggle.json"), archive.GateSensitive, fault.Refused},
+		"token of Vault":       {named(".vault-token"), archive.GateSensitive, fault.Refused},
+		"login of Terraform":   {named(".terraformrc"), archive.GateSensitive, fault.Refused},
 		"kubeconfig of a user": {named("home/.kube/config"), archive.GateSensitive, fault.Refused},
 	} {
 		_, err := inspect(c.data)

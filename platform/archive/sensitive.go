@@ -31,6 +31,7 @@ func sensitiveNames() []string {
 	return []string{
 		".env*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.ppk", "*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
 		"credentials*", ".netrc", "_netrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg", "kubeconfig", "*.kubeconfig",
+		"kaggle.json", ".vault-token", ".terraformrc",
 	}
 }
 

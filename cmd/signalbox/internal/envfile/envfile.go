@@ -1,5 +1,6 @@
 // Package envfile owns the reading of files with environment variables. It promises that a value arrives as it is written:
-// nothing in it is replaced, and an error names the line but never contains a value, which can be a secret.
+// nothing in it is replaced, and an error contains nothing of a line but its number and a valid name, because the rest can be
+// a secret.
 package envfile
 
 import (
@@ -63,10 +64,6 @@ func Parse(text string) (map[string]string, error) {
 // wrong returns why a job cannot have a variable, or "".
 func wrong(name, value string) string {
 	switch {
-	case !nameForm.MatchString(name):
-		// The text before = can be a part of a secret whose lines are not in quotes.
-		return "the name before = is not a valid environment variable name; use letters, digits and underscores, and put a value with " +
-			"several lines into quotes"
 	case strings.ContainsRune(value, 0):
 		return fmt.Sprintf("the value of %s contains NUL; encode it as text", name)
 	case !utf8.ValidString(value):
@@ -96,6 +93,10 @@ func (f *file) variable() (name, value string, err error) {
 		return "", "", &Error{f.line, "the name before = is missing; write NAME=value"}
 	case strings.TrimRight(name, " \t") != name:
 		return "", "", &Error{f.line, "the name is followed by a space; write NAME=value without spaces around ="}
+	case !nameForm.MatchString(name):
+		// The text before = can be a part of a secret whose lines are not in quotes. No error may contain it.
+		return "", "", &Error{f.line, "the name before = is not a valid environment variable name; use letters, digits and underscores, " +
+			"and put a value with several lines into quotes"}
 	}
 	value = strings.TrimLeft(after, " \t")
 	if strings.IndexAny(value, `"'`) != 0 {

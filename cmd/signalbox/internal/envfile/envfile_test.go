@@ -68,6 +68,10 @@ func TestParse_refusals(t *testing.T) {
 		"text after":      {"B='a\nb'" + secret, 2, "closing quote of B"},
 		"comment at once": {"B='a'#b", 1, "closing quote of B"},
 		"long value":      {"A=1\nB=" + strings.Repeat("x", maxValue+1), 2, "longer than 32768 bytes"},
+		"quotes in a key": {"A=begin\n" + secret + `+="zz"q`, 2, "not a valid environment"},
+		"open in a key":   {"A=begin\n" + secret + `+='zz`, 2, "not a valid environment"},
+		"dash and quotes": {"my-" + secret + `="a"b`, 1, "not a valid environment"},
+		"long and quotes": {strings.Repeat(secret, 20) + `="a`, 1, "not a valid environment"},
 		"many":            {many.String(), maxVariables + 1, "more than 64 variables"},
 		"after values":    {"A='x\n\ny'\nB=1\n\nC\n", 6, "no ="},
 	} {

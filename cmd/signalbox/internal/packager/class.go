@@ -19,13 +19,19 @@ func parseClass(text string) (takes func(rune) bool, after string, ok bool) {
 			return func(r rune) bool { return contains(sets, r) != negated }, text[1:], true
 		}
 		if named, found := strings.CutPrefix(text, "[:"); found {
-			name, rest, closed := strings.Cut(named, ":]")
-			set := namedClass(name)
-			if !closed || set == nil {
+			inner, rest, closed := strings.Cut(named, "]")
+			if !closed {
 				return nil, "", false
 			}
-			sets, text = append(sets, set), rest
-			continue
+			// Without the second colon, as in `[[:alpha]`, the bracket is a character of the set.
+			if name, isName := strings.CutSuffix(inner, ":"); isName {
+				set := namedClass(name)
+				if set == nil {
+					return nil, "", false
+				}
+				sets, text = append(sets, set), rest
+				continue
+			}
 		}
 		low, rest, valid := classRune(text)
 		if !valid {

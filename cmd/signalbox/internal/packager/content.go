@@ -2,11 +2,11 @@ package packager
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
-
-	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // shape is a form of secrets in the content of files.
@@ -20,13 +20,15 @@ type shape struct {
 	pattern *regexp.Regexp
 	// real reports whether a match is a secret, and not a placeholder.
 	real func(match string) bool
+	// except, if it is not nil, matches the matches that are not secrets because of what is before the group.
+	except *regexp.Regexp
 	// text means that the shape is searched for only in files that are texts.
 	text bool
 }
 
 // compileShapes returns the shapes that are searched for.
 func compileShapes() []shape {
-	return append(tokenShapes(), []shape{
+	return slices.Concat(tokenShapes(), serviceShapes(), fileShapes(), []shape{
 		{name: "private key", hints: []string{"PRIVATE KEY"}, real: varied, pattern: regexp.MustCompile(
 			`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\[rnt]|[\s"'+,])+` +
 				`(?:[A-Za-z-]+: [^\n\\]*(?:\\[rnt]|[\s"'+,])+)*([A-Za-z0-9+/=]{40,})`)},
@@ -41,73 +43,35 @@ func compileShapes() []shape {
 		{
 			name: "assignment of a secret", fold: true, real: random, text: true,
 			hints: []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "access_key", "private_key", "auth_key"},
-			pattern: regexp.MustCompile(`(?im)(?:secret|token|password|passwd|api[_-]?key|access_key|private_key|auth_key|secret_key)` +
+			// These tokens are places in a list that has pages.
+			except: regexp.MustCompile(`(?i)^(?:next|prev|previous|page|pagination|continuation|continue|starting|cursor|sync|[_-])+token`),
+			pattern: regexp.MustCompile(`(?im)(?:(?:next|prev|previous|page|pagination|continuation|continue|starting|cursor|sync)[_-]?)*` +
+				`(?:secret|token|password|passwd|api[_-]?key|access_key|private_key|auth_key|secret_key)` +
 				`["']?[ \t]*(?::=|[:=])[ \t]*["']?([A-Za-z0-9+/=_-]{20,})["']?(?:[\s,;}#)]|$)`),
 		},
-	}...)
-}
-
-// tokenShapes returns the shapes of the tokens of this product and of well-known services.
-func tokenShapes() []shape {
-	own := []string{
-		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,
-		secret.KindCode, secret.KindLease, secret.KindLink,
-	}
-	begins := make([]string, len(own))
-	for i, kind := range own {
-		begins[i] = kind + "_"
-	}
-	// one is a token that begins with one of the hints.
-	one := func(name, pattern string, hints ...string) shape {
-		return shape{
-			name: name, hints: hints, real: cased,
-			pattern: regexp.MustCompile(`(?:^|[^A-Za-z0-9]|\\[nrt])(` + pattern + `)`),
-		}
-	}
-	signalbox := one("Signalbox token", `(?:`+strings.Join(own, "|")+`)_[0-9A-Za-z]{49}`, begins...)
-	signalbox.real = func(match string) bool { return secret.Kind(match) != "" }
-	dashed := one("API key", `sk-[A-Za-z0-9_-]{32,}`, "sk-")
-	dashed.real = mixed
-	amazon := one("AWS access key", `(?:AKIA|ASIA)[A-Z0-9]{16}(?:[^A-Za-z0-9]|$)`, "AKIA", "ASIA")
-	amazon.real = varied
-	slack := one("Slack token", `xox[abeoprs]-[A-Za-z0-9-]{20,}`, "xox")
-	slack.real = numbered
-	return []shape{
-		signalbox,
-		dashed,
-		amazon,
-		one("Google API key", `AIza[A-Za-z0-9_-]{35}`, "AIza"),
-		one("Google OAuth token", `ya29\.[A-Za-z0-9_-]{30,}`, "ya29."),
-		one("Google client secret", `GOCSPX-[A-Za-z0-9_-]{24,}`, "GOCSPX-"),
-		one("GitHub token", `gh[pousr]_[A-Za-z0-9]{36}`, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-		one("GitHub token", `github_pat_[A-Za-z0-9_]{60,}`, "github_pat_"),
-		one("GitLab token", `(?:glpat|gldt|glrt|glptt)-[A-Za-z0-9_-]{20,}`, "glpat-", "gldt-", "glrt-", "glptt-"),
-		one("Hugging Face token", `hf_[A-Za-z0-9]{30,}`, "hf_"),
-		slack,
-		one("Slack webhook", `hooks\.slack\.com/services/T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}`, "hooks.slack.com"),
-		one("Stripe key", `[sr]k_live_[A-Za-z0-9]{24,}`, "k_live_"),
-		one("npm token", `npm_[A-Za-z0-9]{36}`, "npm_"),
-		one("PyPI token", `pypi-[A-Za-z0-9_-]{60,}`, "pypi-"),
-		one("JSON web token", `eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}`, "eyJ"),
-	}
+	})
 }
 
 // find returns the place of the first secret of the shape in a content, and -1 if there is none. The parameter folded is the
-// content in lower case.
-func (h shape) find(content []byte, folded func() []byte) int {
+// content in lower case. The matches that are tested do not overlap, so that the time is in proportion to the content whatever it is.
+func (h shape) find(ctx context.Context, content []byte, folded func() []byte) (int, error) {
 	if !h.hinted(content, folded) {
-		return -1
+		return -1, nil
 	}
 	for from := 0; ; {
+		if err := ctx.Err(); err != nil {
+			return -1, err
+		}
 		at := h.pattern.FindSubmatchIndex(content[from:])
 		if at == nil {
-			return -1
+			return -1, nil
 		}
 		group := len(at) - 2
-		if h.real(string(content[from+at[group] : from+at[group+1]])) {
-			return from + at[group]
+		excepted := h.except != nil && h.except.Match(content[from+at[0]:from+at[1]])
+		if !excepted && h.real(string(content[from+at[group]:from+at[group+1]])) {
+			return from + at[group], nil
 		}
-		from += max(at[group]+1, at[0]+1)
+		from += at[1]
 	}
 }
 
@@ -152,14 +116,26 @@ func digits(s string) int {
 	return n
 }
 
-// random reports whether a value looks random: neither words, nor a name, nor a path, nor a placeholder.
-func random(match string) bool {
+// opaque reports whether a value has digits and is not a placeholder.
+func opaque(match string) bool { return varied(match) && digits(match) > 1 && !placeholder(match) }
+
+// placeholder reports whether a value stands for a secret in an example.
+func placeholder(match string) bool {
 	lower := strings.ToLower(match)
 	for _, word := range []string{"example", "placeholder", "your", "xxxx", "changeme", "dummy", "redacted", "0123456789", "1234567890"} {
 		if strings.Contains(lower, word) {
-			return false
+			return true
 		}
 	}
+	return false
+}
+
+// random reports whether a value looks random: neither words, nor a name, nor a path, nor a placeholder.
+func random(match string) bool {
+	if placeholder(match) {
+		return false
+	}
+	lower := strings.ToLower(match)
 	const run, numbers, hexLength, leastHex, least = 16, 2, 32, 3.0, 3.4
 	longest := 0
 	for piece := range strings.FieldsFuncSeq(match, func(r rune) bool { return strings.ContainsRune("-_/.", r) }) {

@@ -78,10 +78,8 @@ func parseRule(line string) (rule, bool) {
 	if last := len(tokens) - 1; last >= 0 && tokens[last].slash {
 		tokens, r.folders = tokens[:last], true
 	}
-	anchored := false
-	for _, t := range tokens {
-		anchored = anchored || t.slash
-	}
+	// In git, a slash in a set, as in `[a/b]`, matches nothing, but anchors the pattern.
+	anchored := strings.Contains(strings.TrimSuffix(line, "/"), "/")
 	if len(tokens) > 0 && tokens[0].slash {
 		tokens = tokens[1:]
 	}

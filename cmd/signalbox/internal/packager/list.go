@@ -129,13 +129,13 @@ func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, in *leve
 	case e.IsDir():
 		return w.subfolder(ctx, name, in)
 	case e.Type()&fs.ModeSymlink != 0:
-		return w.link(name)
+		return w.link(ctx, name)
 	case e.Type().IsRegular():
 		info, err := w.root.Lstat(filepath.FromSlash(name))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", shown(name), err)
 		}
-		return w.file(name, info)
+		return w.file(ctx, name, info)
 	default:
 		w.exclude(name, false, "not a regular file")
 		return nil
@@ -170,7 +170,7 @@ func (w *walker) subfolder(ctx context.Context, name string, in *level) error {
 }
 
 // link examines a symbolic link. A link to a file in the folder is packed as that file, because packages have no links.
-func (w *walker) link(name string) error {
+func (w *walker) link(ctx context.Context, name string) error {
 	info, err := w.root.Stat(filepath.FromSlash(name))
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("read %s: %w", shown(name), err)
@@ -199,7 +199,7 @@ func (w *walker) link(name string) error {
 		w.refuse(name, "link to "+shown(filepath.ToSlash(below))+": "+rule, 0)
 		return nil
 	}
-	return w.file(name, info)
+	return w.file(ctx, name, info)
 }
 
 // leaves is the rule for links to what is not in the folder.
@@ -231,7 +231,7 @@ func sensitive(name string) string {
 }
 
 // file examines a regular file.
-func (w *walker) file(name string, info fs.FileInfo) error {
+func (w *walker) file(ctx context.Context, name string, info fs.FileInfo) error {
 	if rule := sensitive(name); rule != "" {
 		w.refuse(name, rule, 0)
 		return nil
@@ -244,7 +244,7 @@ func (w *walker) file(name string, info fs.FileInfo) error {
 		return fmt.Errorf("read a file of the folder: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	found, err := read(f, w.shapes, w.limits.Bytes-w.out.Bytes, w.window)
+	found, err := read(ctx, f, w.shapes, w.limits.Bytes-w.out.Bytes, w.window)
 	if errors.Is(err, errLarge) {
 		return fmt.Errorf("%w: the files have more than %d MiB, with %s; exclude data in %s", ErrLimit, w.limits.Bytes>>20, shown(name),
 			OwnIgnoreFile)

@@ -48,12 +48,13 @@ func secrets(t *testing.T) []example {
 	t.Helper()
 	s := source{rand.New(rand.NewChaCha8([32]byte{}))}
 	key := s.pem("PRIVATE KEY", "")
-	all := make([]example, 0, 80)
+	all := make([]example, 0, 120)
 	for _, name := range []string{
 		".env", ".env.local", "src/.ENV.production", ".envrc", "tls/server.pem", "server.key", "id_rsa", "deploy/id_rsa_work", "id_ed25519",
 		"id_ecdsa", "cert.p12", "cert.pfx", "credentials", "credentials.json", ".aws/credentials", ".netrc", "_netrc", ".pypirc", ".pgpass",
 		".git-credentials",
 		"kubeconfig", "prod.kubeconfig", ".kube/config", ".docker/config.json", "putty.ppk", "passwords.kdbx",
+		".kaggle/kaggle.json", ".vault-token", ".terraformrc",
 	} {
 		all = append(all, example{name, "nothing\n"})
 	}
@@ -94,6 +95,9 @@ func secrets(t *testing.T) []example {
 	} {
 		all = append(all, example{"train.py", text})
 	}
+	for _, text := range s.more() {
+		all = append(all, example{"train.py", text})
+	}
 	for _, kind := range []string{secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare} {
 		token, err := secret.Mint(rand.NewChaCha8([32]byte{1}), kind)
 		require.NoError(t, err)
@@ -104,7 +108,7 @@ func secrets(t *testing.T) []example {
 
 // innocents returns files that look like secrets and are packed.
 func innocents() []example {
-	all := make([]example, 0, 60)
+	all := make([]example, 0, 110)
 	for _, name := range []string{
 		".env.example", ".env.sample", "src/.env.template", "environment.py", "env.py", "dotenv.md", "keys.py", "key.txt", "monkey.json",
 		"keyboard.key.py",
@@ -149,6 +153,9 @@ func innocents() []example {
 		"git@github.com:org/repo.git and https://github.com/org/repo@v1.2.3",
 		"token_sha256 = \"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"\n",
 	} {
+		all = append(all, example{"train.py", text})
+	}
+	for _, text := range lookAlikes() {
 		all = append(all, example{"train.py", text})
 	}
 	return all
@@ -197,14 +204,14 @@ func TestRead_findsSecretsAnywhere(t *testing.T) {
 	shapes := compileShapes()
 	for _, before := range []int{0, 1, windowSize - 20, windowSize - 1, windowSize, windowSize + 1, 2*windowSize + overlap - 20} {
 		text := strings.Repeat("\n", before) + token + strings.Repeat("\n", windowSize)
-		got, err := read(strings.NewReader(text), shapes, int64(len(text)), newWindow())
+		got, err := read(t.Context(), strings.NewReader(text), shapes, int64(len(text)), newWindow())
 		require.NoError(t, err)
 		require.Equal(t, &finding{rule: "GitHub token", line: before + 1}, got.finding)
 		require.Equal(t, int64(len(text)), got.size)
-		_, err = read(strings.NewReader(text), shapes, int64(len(text))-1, newWindow())
+		_, err = read(t.Context(), strings.NewReader(text), shapes, int64(len(text))-1, newWindow())
 		require.ErrorIs(t, err, errLarge)
 	}
-	got, err := read(strings.NewReader("\x00\n"+token), shapes, 100, newWindow())
+	got, err := read(t.Context(), strings.NewReader("\x00\n"+token), shapes, 100, newWindow())
 	require.NoError(t, err)
 	require.Equal(t, &finding{rule: "GitHub token"}, got.finding, "a binary file has no lines")
 }
