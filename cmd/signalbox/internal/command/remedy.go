@@ -53,10 +53,10 @@ func (t *tool) gateProblems(ctx context.Context, c *client.Client, file jobFile,
 	lock, ofFile := recipe["lock"].(map[string]any)
 	if gate == "recipe_handshake" && err == nil && ofFile {
 		if different, err := lockDifferences(ctx, c, path, lock, textAt(recipe, "version")); err == nil && len(different) > 0 {
-			var problems []string
-			for _, d := range different {
-				at := append([]any{"body", "spec", "recipe", "lock"}, strings.Split(d.path, ".")[0])
-				problems = append(problems, file.line(at)+d.String())
+			problems := make([]string, len(different))
+			for i, d := range different {
+				first, _, _ := strings.Cut(d.path, ".")
+				problems[i] = file.line([]any{"body", "spec", "recipe", "lock", first}) + d.String()
 			}
 			return problems
 		}
