@@ -74,11 +74,10 @@ func (f jobFile) place(gate, detail string) string {
 	if member == "" {
 		return ""
 	}
-	path := []any{"body", "spec", member}
 	if gate == "dialect" {
-		path = []any{"body", member}
+		return f.line([]any{"body", member})
 	}
-	path = append(path, namedIn(f.spec[member], wordsOf(detail))...)
+	path := append([]any{"body", "spec", member}, namedIn(f.spec[member], wordsOf(detail))...)
 	return f.line(path)
 }
 

@@ -160,8 +160,13 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 // severalDocuments reports whether a file in YAML has more than one document.
 func severalDocuments(raw []byte) bool {
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
-	var document any
-	return dec.Decode(&document) == nil && dec.Decode(&document) == nil
+	for range 2 {
+		var document any
+		if dec.Decode(&document) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // completeSpec adds to a spec the lock of its recipe, and the package of a folder unless its name is empty. The folder is packed
