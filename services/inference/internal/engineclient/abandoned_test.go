@@ -92,7 +92,8 @@ func TestClient_abandonedCall(t *testing.T) {
 		a.Client.hearAbandoned()
 		return len(a.Client.silences.silent(watchAfter, h.clock.Now())) == 0
 	}, time.Minute, time.Millisecond)
-	require.Empty(t, a.Client.abandoned.open, "the first byte must close the connection")
+	// The first byte closes a connection, that of the second call too, which can arrive later.
+	require.Eventually(t, func() bool { a.Client.hearAbandoned(); return len(a.Client.abandoned.open) == 0 }, time.Minute, time.Millisecond)
 }
 
 // An engine may send an error when it notices that a caller has left. Such an error does not show that it works.
