@@ -224,6 +224,7 @@ func Table() []Route {
 		{Method: "DELETE", Pattern: "/api/models/{model_id}/aliases/{alias}", Kind: RPC, RPC: "signalbox.registry.v1.ModelService/DeleteModelAlias", Service: "registry", Credential: "user", Role: "operator", Status: 204},
 		{Method: "PUT", Pattern: "/api/models/{model_id}/aliases/{alias}", Kind: RPC, RPC: "signalbox.registry.v1.ModelService/SetModelAlias", Service: "registry", Credential: "user", Role: "operator", Body: "*", Status: 200},
 		{Method: "GET", Pattern: "/api/models/{model_id}/history", Kind: RPC, RPC: "signalbox.registry.v1.ModelService/ListModelHistory", Service: "registry", Credential: "user", Role: "operator", Status: 200},
+		{Method: "POST", Pattern: "/api/models/{model_id}/uploads", Kind: RPC, RPC: "signalbox.registry.v1.ModelService/SignModelUploads", Service: "registry", Credential: "user", Role: "operator", Body: "*", Status: 200},
 		{Method: "GET", Pattern: "/api/models/{model_id}/versions", Kind: RPC, RPC: "signalbox.registry.v1.ModelService/ListModelVersions", Service: "registry", Credential: "user", Role: "operator", Status: 200},
 		{Method: "POST", Pattern: "/api/models/{model_id}/versions", Kind: RPC, RPC: "signalbox.registry.v1.ModelService/CreateModelVersion", Service: "registry", Credential: "user", Role: "operator", Body: "*", Status: 201},
 		{Method: "GET", Pattern: "/api/models/{model_id}/versions/{version}", Kind: RPC, RPC: "signalbox.registry.v1.ModelService/GetModelVersion", Service: "registry", Credential: "user", Role: "operator", Status: 200},

@@ -144,7 +144,7 @@ func (x *Model) GetAliases() map[string]int32 {
 	return nil
 }
 
-// ModelVersion is a file of weights. Its bytes never change.
+// ModelVersion is a file of weights, or the files of a model's folder. Their bytes never change.
 type ModelVersion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the version, `mv_...`.
@@ -164,17 +164,20 @@ type ModelVersion struct {
 	// `candidate`: neither in production nor archived. `production`: the version was promoted; at most one version of a
 	// model is in production. `archived`: new jobs and revisions cannot use the version.
 	Lifecycle string `protobuf:"bytes,7,opt,name=lifecycle,proto3" json:"lifecycle,omitempty"`
-	// The artifact from which the version was created.
+	// The artifact from which the version was created; null if its files were uploaded.
 	Source *ModelSource `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`
-	// `gguf` for one file, or `safetensors` for one file or a Hugging Face folder.
+	// `gguf` for one file, `safetensors` for one file or a Hugging Face folder, or `peft` for the folder of an adapter.
 	Format string `protobuf:"bytes,9,opt,name=format,proto3" json:"format,omitempty"`
-	// sha256:<hex> of the file's bytes; of a folder, of its tar file. It is unique in the model.
+	// sha256:<hex> of the file's bytes; of the folder of an artifact, of its tar file; of several uploaded files, of their
+	// list. It is unique in the model.
 	Digest string `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Size of the file in bytes.
+	// Size of the files in bytes.
 	SizeBytes int64 `protobuf:"varint,11,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// The metadata in the file's header: `parameters`, `tensors` and, if the header states them, `architecture`, `name`,
-	// `dtype` (the type of most parameters), `context_length`, `embedding_length`, `block_count`, `vocab_size` and
-	// `chat_template_sha256`. A protected version has only the numbers. For a rejected version, the numbers are 0.
+	// The metadata in the headers of the files: `parameters`, `tensors` and, if the files state them, `architecture`,
+	// `name`, `dtype` (the type of most parameters), `context_length`, `embedding_length`, `block_count`, `vocab_size`,
+	// `chat_template_sha256`, `quantization` and `license`; of an adapter also `adapter_type`, `adapter_rank` and
+	// `base_model`, the name of the base in its configuration. A protected version has only the numbers. For a rejected
+	// version, the numbers are 0.
 	Facts []byte `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
 	// When the version was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -186,7 +189,13 @@ type ModelVersion struct {
 	PromotedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=promoted_at,json=promotedAt,proto3" json:"promoted_at,omitempty"`
 	// Whether the version comes from a protected run. Only users who may change every protected dataset that the run read
 	// can use it in jobs, deployments and playground sessions; the texts of its header and of its engines are withheld.
-	Protected     bool `protobuf:"varint,17,opt,name=protected,proto3" json:"protected,omitempty"`
+	Protected bool `protobuf:"varint,17,opt,name=protected,proto3" json:"protected,omitempty"`
+	// Reference of the version that an adapter belongs to, `mdl/<project>/<name>@<version>`; null if it is unknown, and for
+	// other formats.
+	Base *string `protobuf:"bytes,18,opt,name=base,proto3,oneof" json:"base,omitempty"`
+	// Whether an uploaded file of the version is a pickle, which can run any code on the machine that loads it. Only
+	// administrators can upload such files.
+	Pickle        bool `protobuf:"varint,19,opt,name=pickle,proto3" json:"pickle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +345,20 @@ func (x *ModelVersion) GetPromotedAt() *timestamppb.Timestamp {
 func (x *ModelVersion) GetProtected() bool {
 	if x != nil {
 		return x.Protected
+	}
+	return false
+}
+
+func (x *ModelVersion) GetBase() string {
+	if x != nil && x.Base != nil {
+		return *x.Base
+	}
+	return ""
+}
+
+func (x *ModelVersion) GetPickle() bool {
+	if x != nil {
+		return x.Pickle
 	}
 	return false
 }
@@ -702,10 +725,19 @@ type CreateModelVersionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the model, `mdl_...`.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// The artifact with the weights, in the format `gguf` (one file) or `safetensors` (one file or a folder). The caller
-	// must be able to see the run. If the run is protected, the caller must be allowed to change every protected dataset
-	// that it read.
-	Source        *ModelSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// The artifact with the weights, in the format `gguf` (one file), `safetensors` (one file or a folder) or `peft` (a
+	// folder). The caller must be able to see the run. If the run is protected, the caller must be allowed to change every
+	// protected dataset that it read. Null if `files` is given.
+	Source *ModelSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// All files of the version, in any order, which have been uploaded to the URLs of `/uploads`: one GGUF or safetensors
+	// file, a folder in the Hugging Face layout with safetensors files, or the folder of a PEFT adapter. Empty if `source`
+	// is given.
+	Files []*ManifestFile `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	// The version that an adapter belongs to, `mdl/<project>/<name>@<version>`; if empty, the one from which the run of the
+	// artifact started. It is refused for other formats.
+	Base string `protobuf:"bytes,4,opt,name=base,proto3" json:"base,omitempty"`
+	// Accept pickles. Only administrators may set it.
+	AllowPickle   bool `protobuf:"varint,5,opt,name=allow_pickle,json=allowPickle,proto3" json:"allow_pickle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -754,6 +786,146 @@ func (x *CreateModelVersionRequest) GetSource() *ModelSource {
 	return nil
 }
 
+func (x *CreateModelVersionRequest) GetFiles() []*ManifestFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *CreateModelVersionRequest) GetBase() string {
+	if x != nil {
+		return x.Base
+	}
+	return ""
+}
+
+func (x *CreateModelVersionRequest) GetAllowPickle() bool {
+	if x != nil {
+		return x.AllowPickle
+	}
+	return false
+}
+
+// SignModelUploadsRequest names the files of a new version.
+type SignModelUploadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// All files of the version, in any order.
+	Files []*ManifestFile `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	// Accept pickles. Only administrators may set it.
+	AllowPickle   bool `protobuf:"varint,3,opt,name=allow_pickle,json=allowPickle,proto3" json:"allow_pickle,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignModelUploadsRequest) Reset() {
+	*x = SignModelUploadsRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignModelUploadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignModelUploadsRequest) ProtoMessage() {}
+
+func (x *SignModelUploadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignModelUploadsRequest.ProtoReflect.Descriptor instead.
+func (*SignModelUploadsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SignModelUploadsRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *SignModelUploadsRequest) GetFiles() []*ManifestFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *SignModelUploadsRequest) GetAllowPickle() bool {
+	if x != nil {
+		return x.AllowPickle
+	}
+	return false
+}
+
+// SignModelUploadsResponse contains the uploads that are still missing.
+type SignModelUploadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Format of the version with these files: `gguf`, `safetensors` or `peft`.
+	Format string `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`
+	// Signed URLs for missing objects, one for each SHA-256. Empty if the version can be created.
+	Uploads       []*UploadTarget `protobuf:"bytes,2,rep,name=uploads,proto3" json:"uploads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignModelUploadsResponse) Reset() {
+	*x = SignModelUploadsResponse{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignModelUploadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignModelUploadsResponse) ProtoMessage() {}
+
+func (x *SignModelUploadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignModelUploadsResponse.ProtoReflect.Descriptor instead.
+func (*SignModelUploadsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SignModelUploadsResponse) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *SignModelUploadsResponse) GetUploads() []*UploadTarget {
+	if x != nil {
+		return x.Uploads
+	}
+	return nil
+}
+
 // ListModelVersionsRequest selects versions of a model.
 type ListModelVersionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -769,7 +941,7 @@ type ListModelVersionsRequest struct {
 
 func (x *ListModelVersionsRequest) Reset() {
 	*x = ListModelVersionsRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +953,7 @@ func (x *ListModelVersionsRequest) String() string {
 func (*ListModelVersionsRequest) ProtoMessage() {}
 
 func (x *ListModelVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +966,7 @@ func (x *ListModelVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListModelVersionsRequest) GetModelId() string {
@@ -829,7 +1001,7 @@ type ListModelVersionsResponse struct {
 
 func (x *ListModelVersionsResponse) Reset() {
 	*x = ListModelVersionsResponse{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1013,7 @@ func (x *ListModelVersionsResponse) String() string {
 func (*ListModelVersionsResponse) ProtoMessage() {}
 
 func (x *ListModelVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1026,7 @@ func (x *ListModelVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListModelVersionsResponse) GetVersions() []*ModelVersion {
@@ -877,7 +1049,7 @@ type GetModelVersionRequest struct {
 
 func (x *GetModelVersionRequest) Reset() {
 	*x = GetModelVersionRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[11]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1061,7 @@ func (x *GetModelVersionRequest) String() string {
 func (*GetModelVersionRequest) ProtoMessage() {}
 
 func (x *GetModelVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[11]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1074,7 @@ func (x *GetModelVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetModelVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetModelVersionRequest) GetModelId() string {
@@ -930,7 +1102,7 @@ type DeleteModelRequest struct {
 
 func (x *DeleteModelRequest) Reset() {
 	*x = DeleteModelRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[12]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1114,7 @@ func (x *DeleteModelRequest) String() string {
 func (*DeleteModelRequest) ProtoMessage() {}
 
 func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[12]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1127,7 @@ func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModelRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteModelRequest) GetModelId() string {
@@ -982,7 +1154,7 @@ type ListModelHistoryRequest struct {
 
 func (x *ListModelHistoryRequest) Reset() {
 	*x = ListModelHistoryRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[13]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1166,7 @@ func (x *ListModelHistoryRequest) String() string {
 func (*ListModelHistoryRequest) ProtoMessage() {}
 
 func (x *ListModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[13]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1179,7 @@ func (x *ListModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*ListModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListModelHistoryRequest) GetModelId() string {
@@ -1049,7 +1221,7 @@ type ListModelHistoryResponse struct {
 
 func (x *ListModelHistoryResponse) Reset() {
 	*x = ListModelHistoryResponse{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1233,7 @@ func (x *ListModelHistoryResponse) String() string {
 func (*ListModelHistoryResponse) ProtoMessage() {}
 
 func (x *ListModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1246,7 @@ func (x *ListModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*ListModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListModelHistoryResponse) GetEntries() []*ModelChange {
@@ -1112,7 +1284,7 @@ type ModelChange struct {
 
 func (x *ModelChange) Reset() {
 	*x = ModelChange{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1296,7 @@ func (x *ModelChange) String() string {
 func (*ModelChange) ProtoMessage() {}
 
 func (x *ModelChange) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1309,7 @@ func (x *ModelChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelChange.ProtoReflect.Descriptor instead.
 func (*ModelChange) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ModelChange) GetId() string {
@@ -1211,7 +1383,7 @@ type SetModelAliasRequest struct {
 
 func (x *SetModelAliasRequest) Reset() {
 	*x = SetModelAliasRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1395,7 @@ func (x *SetModelAliasRequest) String() string {
 func (*SetModelAliasRequest) ProtoMessage() {}
 
 func (x *SetModelAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1408,7 @@ func (x *SetModelAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetModelAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetModelAliasRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetModelAliasRequest) GetModelId() string {
@@ -1273,7 +1445,7 @@ type DeleteModelAliasRequest struct {
 
 func (x *DeleteModelAliasRequest) Reset() {
 	*x = DeleteModelAliasRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1457,7 @@ func (x *DeleteModelAliasRequest) String() string {
 func (*DeleteModelAliasRequest) ProtoMessage() {}
 
 func (x *DeleteModelAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1470,7 @@ func (x *DeleteModelAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModelAliasRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteModelAliasRequest) GetModelId() string {
@@ -1333,7 +1505,7 @@ type PromoteModelVersionRequest struct {
 
 func (x *PromoteModelVersionRequest) Reset() {
 	*x = PromoteModelVersionRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1517,7 @@ func (x *PromoteModelVersionRequest) String() string {
 func (*PromoteModelVersionRequest) ProtoMessage() {}
 
 func (x *PromoteModelVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1530,7 @@ func (x *PromoteModelVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteModelVersionRequest.ProtoReflect.Descriptor instead.
 func (*PromoteModelVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PromoteModelVersionRequest) GetModelId() string {
@@ -1404,7 +1576,7 @@ type ArchiveModelVersionRequest struct {
 
 func (x *ArchiveModelVersionRequest) Reset() {
 	*x = ArchiveModelVersionRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1588,7 @@ func (x *ArchiveModelVersionRequest) String() string {
 func (*ArchiveModelVersionRequest) ProtoMessage() {}
 
 func (x *ArchiveModelVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1601,7 @@ func (x *ArchiveModelVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveModelVersionRequest.ProtoReflect.Descriptor instead.
 func (*ArchiveModelVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ArchiveModelVersionRequest) GetModelId() string {
@@ -1466,7 +1638,7 @@ type UnarchiveModelVersionRequest struct {
 
 func (x *UnarchiveModelVersionRequest) Reset() {
 	*x = UnarchiveModelVersionRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1650,7 @@ func (x *UnarchiveModelVersionRequest) String() string {
 func (*UnarchiveModelVersionRequest) ProtoMessage() {}
 
 func (x *UnarchiveModelVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1663,7 @@ func (x *UnarchiveModelVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnarchiveModelVersionRequest.ProtoReflect.Descriptor instead.
 func (*UnarchiveModelVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UnarchiveModelVersionRequest) GetModelId() string {
@@ -1525,7 +1697,7 @@ type ListModelFilesRequest struct {
 
 func (x *ListModelFilesRequest) Reset() {
 	*x = ListModelFilesRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1709,7 @@ func (x *ListModelFilesRequest) String() string {
 func (*ListModelFilesRequest) ProtoMessage() {}
 
 func (x *ListModelFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1722,7 @@ func (x *ListModelFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListModelFilesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListModelFilesRequest) GetModelId() string {
@@ -1592,7 +1764,7 @@ type ListModelFilesResponse struct {
 
 func (x *ListModelFilesResponse) Reset() {
 	*x = ListModelFilesResponse{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1776,7 @@ func (x *ListModelFilesResponse) String() string {
 func (*ListModelFilesResponse) ProtoMessage() {}
 
 func (x *ListModelFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1789,7 @@ func (x *ListModelFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelFilesResponse.ProtoReflect.Descriptor instead.
 func (*ListModelFilesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListModelFilesResponse) GetFiles() []*ModelFile {
@@ -1644,7 +1816,7 @@ type ListModelDownloadsRequest struct {
 
 func (x *ListModelDownloadsRequest) Reset() {
 	*x = ListModelDownloadsRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1828,7 @@ func (x *ListModelDownloadsRequest) String() string {
 func (*ListModelDownloadsRequest) ProtoMessage() {}
 
 func (x *ListModelDownloadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1841,7 @@ func (x *ListModelDownloadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDownloadsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelDownloadsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListModelDownloadsRequest) GetModelId() string {
@@ -1711,7 +1883,7 @@ type ListModelDownloadsResponse struct {
 
 func (x *ListModelDownloadsResponse) Reset() {
 	*x = ListModelDownloadsResponse{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1895,7 @@ func (x *ListModelDownloadsResponse) String() string {
 func (*ListModelDownloadsResponse) ProtoMessage() {}
 
 func (x *ListModelDownloadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1908,7 @@ func (x *ListModelDownloadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDownloadsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelDownloadsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListModelDownloadsResponse) GetFiles() []*v1.Download {
@@ -1749,7 +1921,7 @@ func (x *ListModelDownloadsResponse) GetFiles() []*v1.Download {
 // ModelFile is one file of a version, as engines and jobs get it.
 type ModelFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the file; `model.tar` for a folder.
+	// Path of the file in the folder of the model; `model.tar` for the folder of an artifact.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Size of the file in bytes.
 	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
@@ -1763,7 +1935,7 @@ type ModelFile struct {
 
 func (x *ModelFile) Reset() {
 	*x = ModelFile{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1947,7 @@ func (x *ModelFile) String() string {
 func (*ModelFile) ProtoMessage() {}
 
 func (x *ModelFile) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1960,7 @@ func (x *ModelFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
 func (*ModelFile) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ModelFile) GetPath() string {
@@ -1846,7 +2018,7 @@ type ModelCard struct {
 
 func (x *ModelCard) Reset() {
 	*x = ModelCard{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +2030,7 @@ func (x *ModelCard) String() string {
 func (*ModelCard) ProtoMessage() {}
 
 func (x *ModelCard) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +2043,7 @@ func (x *ModelCard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCard.ProtoReflect.Descriptor instead.
 func (*ModelCard) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ModelCard) GetModelId() string {
@@ -1952,7 +2124,7 @@ type GetModelCardRequest struct {
 
 func (x *GetModelCardRequest) Reset() {
 	*x = GetModelCardRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[27]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2136,7 @@ func (x *GetModelCardRequest) String() string {
 func (*GetModelCardRequest) ProtoMessage() {}
 
 func (x *GetModelCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[27]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2149,7 @@ func (x *GetModelCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelCardRequest.ProtoReflect.Descriptor instead.
 func (*GetModelCardRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetModelCardRequest) GetModelId() string {
@@ -2017,7 +2189,7 @@ type PutModelCardRequest struct {
 
 func (x *PutModelCardRequest) Reset() {
 	*x = PutModelCardRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[28]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2201,7 @@ func (x *PutModelCardRequest) String() string {
 func (*PutModelCardRequest) ProtoMessage() {}
 
 func (x *PutModelCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[28]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2214,7 @@ func (x *PutModelCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelCardRequest.ProtoReflect.Descriptor instead.
 func (*PutModelCardRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PutModelCardRequest) GetModelId() string {
@@ -2070,7 +2242,7 @@ var File_signalbox_registry_v1_model_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\x8c\x03\n" +
+	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\x1a#signalbox/registry/v1/dataset.proto\"\x8c\x03\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -2085,7 +2257,7 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\fAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
-	"\x0f_latest_version\"\x80\x05\n" +
+	"\x0f_latest_version\"\xba\x05\n" +
 	"\fModelVersion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x18\n" +
@@ -2109,10 +2281,13 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"promotedBy\x88\x01\x01\x12;\n" +
 	"\vpromoted_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"promotedAt\x12\x1c\n" +
-	"\tprotected\x18\x11 \x01(\bR\tprotectedB\x10\n" +
+	"\tprotected\x18\x11 \x01(\bR\tprotected\x12\x17\n" +
+	"\x04base\x18\x12 \x01(\tH\x03R\x04base\x88\x01\x01\x12\x16\n" +
+	"\x06pickle\x18\x13 \x01(\bR\x06pickleB\x10\n" +
 	"\x0e_status_reasonB\x0e\n" +
 	"\f_card_digestB\x0e\n" +
-	"\f_promoted_by\"W\n" +
+	"\f_promoted_byB\a\n" +
+	"\x05_base\"W\n" +
 	"\vModelSource\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12(\n" +
 	"\vartifact_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\n" +
@@ -2144,10 +2319,20 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x12ListModelsResponse\x124\n" +
 	"\x06models\x18\x01 \x03(\v2\x1c.signalbox.registry.v1.ModelR\x06models\"5\n" +
 	"\x0fGetModelRequest\x12\"\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\"\x83\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\"\x82\x02\n" +
 	"\x19CreateModelVersionRequest\x12\"\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12B\n" +
-	"\x06source\x18\x02 \x01(\v2\".signalbox.registry.v1.ModelSourceB\x06\xbaH\x03\xc8\x01\x01R\x06source\"\xa4\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12:\n" +
+	"\x06source\x18\x02 \x01(\v2\".signalbox.registry.v1.ModelSourceR\x06source\x12D\n" +
+	"\x05files\x18\x03 \x03(\v2#.signalbox.registry.v1.ManifestFileB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05files\x12\x1c\n" +
+	"\x04base\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x04base\x12!\n" +
+	"\fallow_pickle\x18\x05 \x01(\bR\vallowPickle\"\xa8\x01\n" +
+	"\x17SignModelUploadsRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12F\n" +
+	"\x05files\x18\x02 \x03(\v2#.signalbox.registry.v1.ManifestFileB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05files\x12!\n" +
+	"\fallow_pickle\x18\x03 \x01(\bR\vallowPickle\"q\n" +
+	"\x18SignModelUploadsResponse\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\tR\x06format\x12=\n" +
+	"\auploads\x18\x02 \x03(\v2#.signalbox.registry.v1.UploadTargetR\auploads\"\xa4\x01\n" +
 	"\x18ListModelVersionsRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -2261,7 +2446,7 @@ func file_signalbox_registry_v1_model_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_model_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_signalbox_registry_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_signalbox_registry_v1_model_proto_goTypes = []any{
 	(*Model)(nil),                        // 0: signalbox.registry.v1.Model
 	(*ModelVersion)(nil),                 // 1: signalbox.registry.v1.ModelVersion
@@ -2272,50 +2457,57 @@ var file_signalbox_registry_v1_model_proto_goTypes = []any{
 	(*ListModelsResponse)(nil),           // 6: signalbox.registry.v1.ListModelsResponse
 	(*GetModelRequest)(nil),              // 7: signalbox.registry.v1.GetModelRequest
 	(*CreateModelVersionRequest)(nil),    // 8: signalbox.registry.v1.CreateModelVersionRequest
-	(*ListModelVersionsRequest)(nil),     // 9: signalbox.registry.v1.ListModelVersionsRequest
-	(*ListModelVersionsResponse)(nil),    // 10: signalbox.registry.v1.ListModelVersionsResponse
-	(*GetModelVersionRequest)(nil),       // 11: signalbox.registry.v1.GetModelVersionRequest
-	(*DeleteModelRequest)(nil),           // 12: signalbox.registry.v1.DeleteModelRequest
-	(*ListModelHistoryRequest)(nil),      // 13: signalbox.registry.v1.ListModelHistoryRequest
-	(*ListModelHistoryResponse)(nil),     // 14: signalbox.registry.v1.ListModelHistoryResponse
-	(*ModelChange)(nil),                  // 15: signalbox.registry.v1.ModelChange
-	(*SetModelAliasRequest)(nil),         // 16: signalbox.registry.v1.SetModelAliasRequest
-	(*DeleteModelAliasRequest)(nil),      // 17: signalbox.registry.v1.DeleteModelAliasRequest
-	(*PromoteModelVersionRequest)(nil),   // 18: signalbox.registry.v1.PromoteModelVersionRequest
-	(*ArchiveModelVersionRequest)(nil),   // 19: signalbox.registry.v1.ArchiveModelVersionRequest
-	(*UnarchiveModelVersionRequest)(nil), // 20: signalbox.registry.v1.UnarchiveModelVersionRequest
-	(*ListModelFilesRequest)(nil),        // 21: signalbox.registry.v1.ListModelFilesRequest
-	(*ListModelFilesResponse)(nil),       // 22: signalbox.registry.v1.ListModelFilesResponse
-	(*ListModelDownloadsRequest)(nil),    // 23: signalbox.registry.v1.ListModelDownloadsRequest
-	(*ListModelDownloadsResponse)(nil),   // 24: signalbox.registry.v1.ListModelDownloadsResponse
-	(*ModelFile)(nil),                    // 25: signalbox.registry.v1.ModelFile
-	(*ModelCard)(nil),                    // 26: signalbox.registry.v1.ModelCard
-	(*GetModelCardRequest)(nil),          // 27: signalbox.registry.v1.GetModelCardRequest
-	(*PutModelCardRequest)(nil),          // 28: signalbox.registry.v1.PutModelCardRequest
-	nil,                                  // 29: signalbox.registry.v1.Model.AliasesEntry
-	(*timestamppb.Timestamp)(nil),        // 30: google.protobuf.Timestamp
-	(*v1.Download)(nil),                  // 31: signalbox.common.v1.Download
+	(*SignModelUploadsRequest)(nil),      // 9: signalbox.registry.v1.SignModelUploadsRequest
+	(*SignModelUploadsResponse)(nil),     // 10: signalbox.registry.v1.SignModelUploadsResponse
+	(*ListModelVersionsRequest)(nil),     // 11: signalbox.registry.v1.ListModelVersionsRequest
+	(*ListModelVersionsResponse)(nil),    // 12: signalbox.registry.v1.ListModelVersionsResponse
+	(*GetModelVersionRequest)(nil),       // 13: signalbox.registry.v1.GetModelVersionRequest
+	(*DeleteModelRequest)(nil),           // 14: signalbox.registry.v1.DeleteModelRequest
+	(*ListModelHistoryRequest)(nil),      // 15: signalbox.registry.v1.ListModelHistoryRequest
+	(*ListModelHistoryResponse)(nil),     // 16: signalbox.registry.v1.ListModelHistoryResponse
+	(*ModelChange)(nil),                  // 17: signalbox.registry.v1.ModelChange
+	(*SetModelAliasRequest)(nil),         // 18: signalbox.registry.v1.SetModelAliasRequest
+	(*DeleteModelAliasRequest)(nil),      // 19: signalbox.registry.v1.DeleteModelAliasRequest
+	(*PromoteModelVersionRequest)(nil),   // 20: signalbox.registry.v1.PromoteModelVersionRequest
+	(*ArchiveModelVersionRequest)(nil),   // 21: signalbox.registry.v1.ArchiveModelVersionRequest
+	(*UnarchiveModelVersionRequest)(nil), // 22: signalbox.registry.v1.UnarchiveModelVersionRequest
+	(*ListModelFilesRequest)(nil),        // 23: signalbox.registry.v1.ListModelFilesRequest
+	(*ListModelFilesResponse)(nil),       // 24: signalbox.registry.v1.ListModelFilesResponse
+	(*ListModelDownloadsRequest)(nil),    // 25: signalbox.registry.v1.ListModelDownloadsRequest
+	(*ListModelDownloadsResponse)(nil),   // 26: signalbox.registry.v1.ListModelDownloadsResponse
+	(*ModelFile)(nil),                    // 27: signalbox.registry.v1.ModelFile
+	(*ModelCard)(nil),                    // 28: signalbox.registry.v1.ModelCard
+	(*GetModelCardRequest)(nil),          // 29: signalbox.registry.v1.GetModelCardRequest
+	(*PutModelCardRequest)(nil),          // 30: signalbox.registry.v1.PutModelCardRequest
+	nil,                                  // 31: signalbox.registry.v1.Model.AliasesEntry
+	(*timestamppb.Timestamp)(nil),        // 32: google.protobuf.Timestamp
+	(*ManifestFile)(nil),                 // 33: signalbox.registry.v1.ManifestFile
+	(*UploadTarget)(nil),                 // 34: signalbox.registry.v1.UploadTarget
+	(*v1.Download)(nil),                  // 35: signalbox.common.v1.Download
 }
 var file_signalbox_registry_v1_model_proto_depIdxs = []int32{
-	30, // 0: signalbox.registry.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	29, // 1: signalbox.registry.v1.Model.aliases:type_name -> signalbox.registry.v1.Model.AliasesEntry
+	32, // 0: signalbox.registry.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	31, // 1: signalbox.registry.v1.Model.aliases:type_name -> signalbox.registry.v1.Model.AliasesEntry
 	2,  // 2: signalbox.registry.v1.ModelVersion.source:type_name -> signalbox.registry.v1.ModelSource
-	30, // 3: signalbox.registry.v1.ModelVersion.created_at:type_name -> google.protobuf.Timestamp
-	30, // 4: signalbox.registry.v1.ModelVersion.promoted_at:type_name -> google.protobuf.Timestamp
+	32, // 3: signalbox.registry.v1.ModelVersion.created_at:type_name -> google.protobuf.Timestamp
+	32, // 4: signalbox.registry.v1.ModelVersion.promoted_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: signalbox.registry.v1.ListModelsResponse.models:type_name -> signalbox.registry.v1.Model
 	2,  // 6: signalbox.registry.v1.CreateModelVersionRequest.source:type_name -> signalbox.registry.v1.ModelSource
-	1,  // 7: signalbox.registry.v1.ListModelVersionsResponse.versions:type_name -> signalbox.registry.v1.ModelVersion
-	30, // 8: signalbox.registry.v1.ListModelHistoryRequest.at:type_name -> google.protobuf.Timestamp
-	15, // 9: signalbox.registry.v1.ListModelHistoryResponse.entries:type_name -> signalbox.registry.v1.ModelChange
-	30, // 10: signalbox.registry.v1.ModelChange.at:type_name -> google.protobuf.Timestamp
-	25, // 11: signalbox.registry.v1.ListModelFilesResponse.files:type_name -> signalbox.registry.v1.ModelFile
-	31, // 12: signalbox.registry.v1.ListModelDownloadsResponse.files:type_name -> signalbox.common.v1.Download
-	30, // 13: signalbox.registry.v1.ModelCard.created_at:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	33, // 7: signalbox.registry.v1.CreateModelVersionRequest.files:type_name -> signalbox.registry.v1.ManifestFile
+	33, // 8: signalbox.registry.v1.SignModelUploadsRequest.files:type_name -> signalbox.registry.v1.ManifestFile
+	34, // 9: signalbox.registry.v1.SignModelUploadsResponse.uploads:type_name -> signalbox.registry.v1.UploadTarget
+	1,  // 10: signalbox.registry.v1.ListModelVersionsResponse.versions:type_name -> signalbox.registry.v1.ModelVersion
+	32, // 11: signalbox.registry.v1.ListModelHistoryRequest.at:type_name -> google.protobuf.Timestamp
+	17, // 12: signalbox.registry.v1.ListModelHistoryResponse.entries:type_name -> signalbox.registry.v1.ModelChange
+	32, // 13: signalbox.registry.v1.ModelChange.at:type_name -> google.protobuf.Timestamp
+	27, // 14: signalbox.registry.v1.ListModelFilesResponse.files:type_name -> signalbox.registry.v1.ModelFile
+	35, // 15: signalbox.registry.v1.ListModelDownloadsResponse.files:type_name -> signalbox.common.v1.Download
+	32, // 16: signalbox.registry.v1.ModelCard.created_at:type_name -> google.protobuf.Timestamp
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_model_proto_init() }
@@ -2323,23 +2515,24 @@ func file_signalbox_registry_v1_model_proto_init() {
 	if File_signalbox_registry_v1_model_proto != nil {
 		return
 	}
+	file_signalbox_registry_v1_dataset_proto_init()
 	file_signalbox_registry_v1_model_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[1].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[5].OneofWrappers = []any{}
-	file_signalbox_registry_v1_model_proto_msgTypes[9].OneofWrappers = []any{}
-	file_signalbox_registry_v1_model_proto_msgTypes[13].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[11].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[15].OneofWrappers = []any{}
-	file_signalbox_registry_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[17].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
-	file_signalbox_registry_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_model_proto_rawDesc), len(file_signalbox_registry_v1_model_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,7 +27,7 @@ var File_signalbox_registry_v1_model_service_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_model_service_proto_rawDesc = "" +
 	"\n" +
-	")signalbox/registry/v1/model_service.proto\x12\x15signalbox.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\"signalbox/options/v1/options.proto\x1a!signalbox/registry/v1/model.proto2\xa8\x18\n" +
+	")signalbox/registry/v1/model_service.proto\x12\x15signalbox.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\"signalbox/options/v1/options.proto\x1a!signalbox/registry/v1/model.proto2\xdf\x19\n" +
 	"\fModelService\x12\x82\x01\n" +
 	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
@@ -38,7 +38,9 @@ const file_signalbox_registry_v1_model_service_proto_rawDesc = "" +
 	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
 	"\n" +
 	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xbe\x01\n" +
+	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xb4\x01\n" +
+	"\x10SignModelUploads\x12..signalbox.registry.v1.SignModelUploadsRequest\x1a/.signalbox.registry.v1.SignModelUploadsResponse\"?\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\xf6\x03\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/api/models/{model_id}/uploads\x12\xbe\x01\n" +
 	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xad\x01\n" +
 	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
@@ -73,69 +75,73 @@ var file_signalbox_registry_v1_model_service_proto_goTypes = []any{
 	(*ListModelsRequest)(nil),            // 1: signalbox.registry.v1.ListModelsRequest
 	(*GetModelRequest)(nil),              // 2: signalbox.registry.v1.GetModelRequest
 	(*CreateModelVersionRequest)(nil),    // 3: signalbox.registry.v1.CreateModelVersionRequest
-	(*ListModelVersionsRequest)(nil),     // 4: signalbox.registry.v1.ListModelVersionsRequest
-	(*GetModelVersionRequest)(nil),       // 5: signalbox.registry.v1.GetModelVersionRequest
-	(*UpdateModelRequest)(nil),           // 6: signalbox.registry.v1.UpdateModelRequest
-	(*DeleteModelRequest)(nil),           // 7: signalbox.registry.v1.DeleteModelRequest
-	(*ListModelHistoryRequest)(nil),      // 8: signalbox.registry.v1.ListModelHistoryRequest
-	(*SetModelAliasRequest)(nil),         // 9: signalbox.registry.v1.SetModelAliasRequest
-	(*DeleteModelAliasRequest)(nil),      // 10: signalbox.registry.v1.DeleteModelAliasRequest
-	(*PromoteModelVersionRequest)(nil),   // 11: signalbox.registry.v1.PromoteModelVersionRequest
-	(*ArchiveModelVersionRequest)(nil),   // 12: signalbox.registry.v1.ArchiveModelVersionRequest
-	(*UnarchiveModelVersionRequest)(nil), // 13: signalbox.registry.v1.UnarchiveModelVersionRequest
-	(*ListModelFilesRequest)(nil),        // 14: signalbox.registry.v1.ListModelFilesRequest
-	(*ListModelDownloadsRequest)(nil),    // 15: signalbox.registry.v1.ListModelDownloadsRequest
-	(*GetModelCardRequest)(nil),          // 16: signalbox.registry.v1.GetModelCardRequest
-	(*PutModelCardRequest)(nil),          // 17: signalbox.registry.v1.PutModelCardRequest
-	(*Model)(nil),                        // 18: signalbox.registry.v1.Model
-	(*ListModelsResponse)(nil),           // 19: signalbox.registry.v1.ListModelsResponse
-	(*ModelVersion)(nil),                 // 20: signalbox.registry.v1.ModelVersion
-	(*ListModelVersionsResponse)(nil),    // 21: signalbox.registry.v1.ListModelVersionsResponse
-	(*emptypb.Empty)(nil),                // 22: google.protobuf.Empty
-	(*ListModelHistoryResponse)(nil),     // 23: signalbox.registry.v1.ListModelHistoryResponse
-	(*ListModelFilesResponse)(nil),       // 24: signalbox.registry.v1.ListModelFilesResponse
-	(*ListModelDownloadsResponse)(nil),   // 25: signalbox.registry.v1.ListModelDownloadsResponse
-	(*ModelCard)(nil),                    // 26: signalbox.registry.v1.ModelCard
+	(*SignModelUploadsRequest)(nil),      // 4: signalbox.registry.v1.SignModelUploadsRequest
+	(*ListModelVersionsRequest)(nil),     // 5: signalbox.registry.v1.ListModelVersionsRequest
+	(*GetModelVersionRequest)(nil),       // 6: signalbox.registry.v1.GetModelVersionRequest
+	(*UpdateModelRequest)(nil),           // 7: signalbox.registry.v1.UpdateModelRequest
+	(*DeleteModelRequest)(nil),           // 8: signalbox.registry.v1.DeleteModelRequest
+	(*ListModelHistoryRequest)(nil),      // 9: signalbox.registry.v1.ListModelHistoryRequest
+	(*SetModelAliasRequest)(nil),         // 10: signalbox.registry.v1.SetModelAliasRequest
+	(*DeleteModelAliasRequest)(nil),      // 11: signalbox.registry.v1.DeleteModelAliasRequest
+	(*PromoteModelVersionRequest)(nil),   // 12: signalbox.registry.v1.PromoteModelVersionRequest
+	(*ArchiveModelVersionRequest)(nil),   // 13: signalbox.registry.v1.ArchiveModelVersionRequest
+	(*UnarchiveModelVersionRequest)(nil), // 14: signalbox.registry.v1.UnarchiveModelVersionRequest
+	(*ListModelFilesRequest)(nil),        // 15: signalbox.registry.v1.ListModelFilesRequest
+	(*ListModelDownloadsRequest)(nil),    // 16: signalbox.registry.v1.ListModelDownloadsRequest
+	(*GetModelCardRequest)(nil),          // 17: signalbox.registry.v1.GetModelCardRequest
+	(*PutModelCardRequest)(nil),          // 18: signalbox.registry.v1.PutModelCardRequest
+	(*Model)(nil),                        // 19: signalbox.registry.v1.Model
+	(*ListModelsResponse)(nil),           // 20: signalbox.registry.v1.ListModelsResponse
+	(*ModelVersion)(nil),                 // 21: signalbox.registry.v1.ModelVersion
+	(*SignModelUploadsResponse)(nil),     // 22: signalbox.registry.v1.SignModelUploadsResponse
+	(*ListModelVersionsResponse)(nil),    // 23: signalbox.registry.v1.ListModelVersionsResponse
+	(*emptypb.Empty)(nil),                // 24: google.protobuf.Empty
+	(*ListModelHistoryResponse)(nil),     // 25: signalbox.registry.v1.ListModelHistoryResponse
+	(*ListModelFilesResponse)(nil),       // 26: signalbox.registry.v1.ListModelFilesResponse
+	(*ListModelDownloadsResponse)(nil),   // 27: signalbox.registry.v1.ListModelDownloadsResponse
+	(*ModelCard)(nil),                    // 28: signalbox.registry.v1.ModelCard
 }
 var file_signalbox_registry_v1_model_service_proto_depIdxs = []int32{
 	0,  // 0: signalbox.registry.v1.ModelService.CreateModel:input_type -> signalbox.registry.v1.CreateModelRequest
 	1,  // 1: signalbox.registry.v1.ModelService.ListModels:input_type -> signalbox.registry.v1.ListModelsRequest
 	2,  // 2: signalbox.registry.v1.ModelService.GetModel:input_type -> signalbox.registry.v1.GetModelRequest
 	3,  // 3: signalbox.registry.v1.ModelService.CreateModelVersion:input_type -> signalbox.registry.v1.CreateModelVersionRequest
-	4,  // 4: signalbox.registry.v1.ModelService.ListModelVersions:input_type -> signalbox.registry.v1.ListModelVersionsRequest
-	5,  // 5: signalbox.registry.v1.ModelService.GetModelVersion:input_type -> signalbox.registry.v1.GetModelVersionRequest
-	6,  // 6: signalbox.registry.v1.ModelService.UpdateModel:input_type -> signalbox.registry.v1.UpdateModelRequest
-	7,  // 7: signalbox.registry.v1.ModelService.DeleteModel:input_type -> signalbox.registry.v1.DeleteModelRequest
-	8,  // 8: signalbox.registry.v1.ModelService.ListModelHistory:input_type -> signalbox.registry.v1.ListModelHistoryRequest
-	9,  // 9: signalbox.registry.v1.ModelService.SetModelAlias:input_type -> signalbox.registry.v1.SetModelAliasRequest
-	10, // 10: signalbox.registry.v1.ModelService.DeleteModelAlias:input_type -> signalbox.registry.v1.DeleteModelAliasRequest
-	11, // 11: signalbox.registry.v1.ModelService.PromoteModelVersion:input_type -> signalbox.registry.v1.PromoteModelVersionRequest
-	12, // 12: signalbox.registry.v1.ModelService.ArchiveModelVersion:input_type -> signalbox.registry.v1.ArchiveModelVersionRequest
-	13, // 13: signalbox.registry.v1.ModelService.UnarchiveModelVersion:input_type -> signalbox.registry.v1.UnarchiveModelVersionRequest
-	14, // 14: signalbox.registry.v1.ModelService.ListModelFiles:input_type -> signalbox.registry.v1.ListModelFilesRequest
-	15, // 15: signalbox.registry.v1.ModelService.ListModelDownloads:input_type -> signalbox.registry.v1.ListModelDownloadsRequest
-	16, // 16: signalbox.registry.v1.ModelService.GetModelCard:input_type -> signalbox.registry.v1.GetModelCardRequest
-	17, // 17: signalbox.registry.v1.ModelService.PutModelCard:input_type -> signalbox.registry.v1.PutModelCardRequest
-	18, // 18: signalbox.registry.v1.ModelService.CreateModel:output_type -> signalbox.registry.v1.Model
-	19, // 19: signalbox.registry.v1.ModelService.ListModels:output_type -> signalbox.registry.v1.ListModelsResponse
-	18, // 20: signalbox.registry.v1.ModelService.GetModel:output_type -> signalbox.registry.v1.Model
-	20, // 21: signalbox.registry.v1.ModelService.CreateModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	21, // 22: signalbox.registry.v1.ModelService.ListModelVersions:output_type -> signalbox.registry.v1.ListModelVersionsResponse
-	20, // 23: signalbox.registry.v1.ModelService.GetModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	18, // 24: signalbox.registry.v1.ModelService.UpdateModel:output_type -> signalbox.registry.v1.Model
-	22, // 25: signalbox.registry.v1.ModelService.DeleteModel:output_type -> google.protobuf.Empty
-	23, // 26: signalbox.registry.v1.ModelService.ListModelHistory:output_type -> signalbox.registry.v1.ListModelHistoryResponse
-	18, // 27: signalbox.registry.v1.ModelService.SetModelAlias:output_type -> signalbox.registry.v1.Model
-	22, // 28: signalbox.registry.v1.ModelService.DeleteModelAlias:output_type -> google.protobuf.Empty
-	20, // 29: signalbox.registry.v1.ModelService.PromoteModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	20, // 30: signalbox.registry.v1.ModelService.ArchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	20, // 31: signalbox.registry.v1.ModelService.UnarchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	24, // 32: signalbox.registry.v1.ModelService.ListModelFiles:output_type -> signalbox.registry.v1.ListModelFilesResponse
-	25, // 33: signalbox.registry.v1.ModelService.ListModelDownloads:output_type -> signalbox.registry.v1.ListModelDownloadsResponse
-	26, // 34: signalbox.registry.v1.ModelService.GetModelCard:output_type -> signalbox.registry.v1.ModelCard
-	26, // 35: signalbox.registry.v1.ModelService.PutModelCard:output_type -> signalbox.registry.v1.ModelCard
-	18, // [18:36] is the sub-list for method output_type
-	0,  // [0:18] is the sub-list for method input_type
+	4,  // 4: signalbox.registry.v1.ModelService.SignModelUploads:input_type -> signalbox.registry.v1.SignModelUploadsRequest
+	5,  // 5: signalbox.registry.v1.ModelService.ListModelVersions:input_type -> signalbox.registry.v1.ListModelVersionsRequest
+	6,  // 6: signalbox.registry.v1.ModelService.GetModelVersion:input_type -> signalbox.registry.v1.GetModelVersionRequest
+	7,  // 7: signalbox.registry.v1.ModelService.UpdateModel:input_type -> signalbox.registry.v1.UpdateModelRequest
+	8,  // 8: signalbox.registry.v1.ModelService.DeleteModel:input_type -> signalbox.registry.v1.DeleteModelRequest
+	9,  // 9: signalbox.registry.v1.ModelService.ListModelHistory:input_type -> signalbox.registry.v1.ListModelHistoryRequest
+	10, // 10: signalbox.registry.v1.ModelService.SetModelAlias:input_type -> signalbox.registry.v1.SetModelAliasRequest
+	11, // 11: signalbox.registry.v1.ModelService.DeleteModelAlias:input_type -> signalbox.registry.v1.DeleteModelAliasRequest
+	12, // 12: signalbox.registry.v1.ModelService.PromoteModelVersion:input_type -> signalbox.registry.v1.PromoteModelVersionRequest
+	13, // 13: signalbox.registry.v1.ModelService.ArchiveModelVersion:input_type -> signalbox.registry.v1.ArchiveModelVersionRequest
+	14, // 14: signalbox.registry.v1.ModelService.UnarchiveModelVersion:input_type -> signalbox.registry.v1.UnarchiveModelVersionRequest
+	15, // 15: signalbox.registry.v1.ModelService.ListModelFiles:input_type -> signalbox.registry.v1.ListModelFilesRequest
+	16, // 16: signalbox.registry.v1.ModelService.ListModelDownloads:input_type -> signalbox.registry.v1.ListModelDownloadsRequest
+	17, // 17: signalbox.registry.v1.ModelService.GetModelCard:input_type -> signalbox.registry.v1.GetModelCardRequest
+	18, // 18: signalbox.registry.v1.ModelService.PutModelCard:input_type -> signalbox.registry.v1.PutModelCardRequest
+	19, // 19: signalbox.registry.v1.ModelService.CreateModel:output_type -> signalbox.registry.v1.Model
+	20, // 20: signalbox.registry.v1.ModelService.ListModels:output_type -> signalbox.registry.v1.ListModelsResponse
+	19, // 21: signalbox.registry.v1.ModelService.GetModel:output_type -> signalbox.registry.v1.Model
+	21, // 22: signalbox.registry.v1.ModelService.CreateModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	22, // 23: signalbox.registry.v1.ModelService.SignModelUploads:output_type -> signalbox.registry.v1.SignModelUploadsResponse
+	23, // 24: signalbox.registry.v1.ModelService.ListModelVersions:output_type -> signalbox.registry.v1.ListModelVersionsResponse
+	21, // 25: signalbox.registry.v1.ModelService.GetModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	19, // 26: signalbox.registry.v1.ModelService.UpdateModel:output_type -> signalbox.registry.v1.Model
+	24, // 27: signalbox.registry.v1.ModelService.DeleteModel:output_type -> google.protobuf.Empty
+	25, // 28: signalbox.registry.v1.ModelService.ListModelHistory:output_type -> signalbox.registry.v1.ListModelHistoryResponse
+	19, // 29: signalbox.registry.v1.ModelService.SetModelAlias:output_type -> signalbox.registry.v1.Model
+	24, // 30: signalbox.registry.v1.ModelService.DeleteModelAlias:output_type -> google.protobuf.Empty
+	21, // 31: signalbox.registry.v1.ModelService.PromoteModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	21, // 32: signalbox.registry.v1.ModelService.ArchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	21, // 33: signalbox.registry.v1.ModelService.UnarchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	26, // 34: signalbox.registry.v1.ModelService.ListModelFiles:output_type -> signalbox.registry.v1.ListModelFilesResponse
+	27, // 35: signalbox.registry.v1.ModelService.ListModelDownloads:output_type -> signalbox.registry.v1.ListModelDownloadsResponse
+	28, // 36: signalbox.registry.v1.ModelService.GetModelCard:output_type -> signalbox.registry.v1.ModelCard
+	28, // 37: signalbox.registry.v1.ModelService.PutModelCard:output_type -> signalbox.registry.v1.ModelCard
+	19, // [19:38] is the sub-list for method output_type
+	0,  // [0:19] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -24,6 +24,7 @@ const (
 	ModelService_ListModels_FullMethodName            = "/signalbox.registry.v1.ModelService/ListModels"
 	ModelService_GetModel_FullMethodName              = "/signalbox.registry.v1.ModelService/GetModel"
 	ModelService_CreateModelVersion_FullMethodName    = "/signalbox.registry.v1.ModelService/CreateModelVersion"
+	ModelService_SignModelUploads_FullMethodName      = "/signalbox.registry.v1.ModelService/SignModelUploads"
 	ModelService_ListModelVersions_FullMethodName     = "/signalbox.registry.v1.ModelService/ListModelVersions"
 	ModelService_GetModelVersion_FullMethodName       = "/signalbox.registry.v1.ModelService/GetModelVersion"
 	ModelService_UpdateModel_FullMethodName           = "/signalbox.registry.v1.ModelService/UpdateModel"
@@ -44,7 +45,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ModelService manages the models that runs produced.
+// ModelService manages models, whose versions are outputs of runs or uploaded files.
 type ModelServiceClient interface {
 	// CreateModel creates a model without versions.
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*Model, error)
@@ -52,10 +53,13 @@ type ModelServiceClient interface {
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
 	// GetModel returns a model.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*Model, error)
-	// CreateModelVersion creates a version from an artifact of a run. If the model already has a version with the same
-	// bytes, it returns that version, with 200. A version whose file is not valid in its format is created too, with the
-	// status `rejected`.
+	// CreateModelVersion creates a version from an artifact of a run, or from uploaded files, whose size and SHA-256 it
+	// verifies. If the model already has a version with the same bytes, it returns that version, with 200. A version whose
+	// files are not valid in their format is created too, with the status `rejected`.
 	CreateModelVersion(ctx context.Context, in *CreateModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
+	// SignModelUploads returns a signed URL for each file of a new version that the model does not have yet. Files that
+	// were uploaded stay for a day without a version. Repeat the request to continue an upload that was interrupted.
+	SignModelUploads(ctx context.Context, in *SignModelUploadsRequest, opts ...grpc.CallOption) (*SignModelUploadsResponse, error)
 	// ListModelVersions lists the versions of a model, rejected and archived ones included, newest first.
 	ListModelVersions(ctx context.Context, in *ListModelVersionsRequest, opts ...grpc.CallOption) (*ListModelVersionsResponse, error)
 	// GetModelVersion returns a version.
@@ -139,6 +143,16 @@ func (c *modelServiceClient) CreateModelVersion(ctx context.Context, in *CreateM
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ModelVersion)
 	err := c.cc.Invoke(ctx, ModelService_CreateModelVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) SignModelUploads(ctx context.Context, in *SignModelUploadsRequest, opts ...grpc.CallOption) (*SignModelUploadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SignModelUploadsResponse)
+	err := c.cc.Invoke(ctx, ModelService_SignModelUploads_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +303,7 @@ func (c *modelServiceClient) PutModelCard(ctx context.Context, in *PutModelCardR
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
 //
-// ModelService manages the models that runs produced.
+// ModelService manages models, whose versions are outputs of runs or uploaded files.
 type ModelServiceServer interface {
 	// CreateModel creates a model without versions.
 	CreateModel(context.Context, *CreateModelRequest) (*Model, error)
@@ -297,10 +311,13 @@ type ModelServiceServer interface {
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
 	// GetModel returns a model.
 	GetModel(context.Context, *GetModelRequest) (*Model, error)
-	// CreateModelVersion creates a version from an artifact of a run. If the model already has a version with the same
-	// bytes, it returns that version, with 200. A version whose file is not valid in its format is created too, with the
-	// status `rejected`.
+	// CreateModelVersion creates a version from an artifact of a run, or from uploaded files, whose size and SHA-256 it
+	// verifies. If the model already has a version with the same bytes, it returns that version, with 200. A version whose
+	// files are not valid in their format is created too, with the status `rejected`.
 	CreateModelVersion(context.Context, *CreateModelVersionRequest) (*ModelVersion, error)
+	// SignModelUploads returns a signed URL for each file of a new version that the model does not have yet. Files that
+	// were uploaded stay for a day without a version. Repeat the request to continue an upload that was interrupted.
+	SignModelUploads(context.Context, *SignModelUploadsRequest) (*SignModelUploadsResponse, error)
 	// ListModelVersions lists the versions of a model, rejected and archived ones included, newest first.
 	ListModelVersions(context.Context, *ListModelVersionsRequest) (*ListModelVersionsResponse, error)
 	// GetModelVersion returns a version.
@@ -361,6 +378,9 @@ func (UnimplementedModelServiceServer) GetModel(context.Context, *GetModelReques
 }
 func (UnimplementedModelServiceServer) CreateModelVersion(context.Context, *CreateModelVersionRequest) (*ModelVersion, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateModelVersion not implemented")
+}
+func (UnimplementedModelServiceServer) SignModelUploads(context.Context, *SignModelUploadsRequest) (*SignModelUploadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SignModelUploads not implemented")
 }
 func (UnimplementedModelServiceServer) ListModelVersions(context.Context, *ListModelVersionsRequest) (*ListModelVersionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModelVersions not implemented")
@@ -493,6 +513,24 @@ func _ModelService_CreateModelVersion_Handler(srv interface{}, ctx context.Conte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ModelServiceServer).CreateModelVersion(ctx, req.(*CreateModelVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_SignModelUploads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignModelUploadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).SignModelUploads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_SignModelUploads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).SignModelUploads(ctx, req.(*SignModelUploadsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -771,6 +809,10 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CreateModelVersion",
 			Handler:    _ModelService_CreateModelVersion_Handler,
+		},
+		{
+			MethodName: "SignModelUploads",
+			Handler:    _ModelService_SignModelUploads_Handler,
 		},
 		{
 			MethodName: "ListModelVersions",
