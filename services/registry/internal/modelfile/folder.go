@@ -2,28 +2,20 @@ package modelfile
 
 import (
 	"archive/tar"
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path"
 	"strings"
-
-	"github.com/signalbox-dev/signalbox/platform/textfile"
 )
 
-const (
-	// maxEntries is the maximum number of files in a folder, and maxConfig the maximum size of its config.json in
-	// bytes.
-	maxEntries = 10000
-	maxConfig  = 1 << 20
-)
+// maxEntries is the maximum number of files in a folder.
+const maxEntries = 10000
 
-// Folder reads a tar file of a Hugging Face folder: config.json and the header of every safetensors file. It stops
-// reading once it has read config.json and a file that contains the whole model.
-func Folder(r io.Reader, size int64) (Facts, error) {
-	f := &folder{shards: shards{held: map[string]uint64{}}}
+// Packed reads a tar file of a folder in the format safetensors or peft: its configuration and the header of every
+// safetensors file. It stops reading once it has read the configuration and a file that contains the whole model.
+func Packed(r io.Reader, size int64, format string) (Facts, error) {
+	f := newFolder(format)
 	in := tar.NewReader(io.LimitReader(r, size))
 	for n := 0; ; n++ {
 		h, err := in.Next()
@@ -43,71 +35,136 @@ func Folder(r io.Reader, size int64) (Facts, error) {
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
-		if err := f.entry(path.Base(h.Name), in, h.Size); err != nil {
+		name := path.Base(h.Name)
+		f.present[name] = true
+		if err := f.entry(name, in, h.Size); err != nil {
 			return Facts{}, err
 		}
 		if f.config && f.whole {
 			break
 		}
 	}
-	switch {
-	case !f.config:
-		return Facts{}, malformed("the folder has no config.json")
-	case f.files == 0:
-		return Facts{}, malformed("the folder has no safetensors file")
+	return f.end()
+}
+
+// File is a file of a folder. Its path is relative to the folder.
+type File struct {
+	Path string
+	Size int64
+}
+
+// Files reads the headers of the files of a folder, or of a single file, in a format that Format returned. It opens only
+// the files that it reads.
+func Files(files []File, format string, open func(File) (io.ReadCloser, error)) (Facts, error) {
+	f := newFolder(format)
+	f.single = format == FormatGGUF || len(files) == 1
+	for _, file := range files {
+		f.present[file.Path] = true
 	}
-	return f.sum(), nil
+	f.whole = f.present[wholeName]
+	for _, file := range files {
+		if !f.reads(file.Path) {
+			continue
+		}
+		if err := f.open(file, open); err != nil {
+			return Facts{}, err
+		}
+	}
+	return f.end()
 }
 
 // folder is the state of reading a folder.
 type folder struct {
 	shards
 
+	format string
+	// single means that the model is one file without a configuration.
+	single bool
+	// config means that the configuration was read, and whole that the folder has a file with the whole model.
 	config, whole bool
 	files         int
+	// indexed are the files that the index of the parts names, and present those of the folder, each at most maxEntries.
+	indexed []string
+	present map[string]bool
+}
+
+func newFolder(format string) *folder {
+	return &folder{shards: shards{held: map[string]uint64{}}, format: format, present: map[string]bool{}}
+}
+
+// names returns the names of the configuration and of the file that contains all weights.
+func (f *folder) names() (config, whole string) {
+	if f.format == FormatPEFT {
+		return adapterConfigName, adapterName
+	}
+	return configName, wholeName
+}
+
+// reads reports whether a file of the folder is read. Of a folder with all weights in one file, the others are copies or
+// belong to other models.
+func (f *folder) reads(name string) bool {
+	config, whole := f.names()
+	switch {
+	case f.format == FormatGGUF:
+		return strings.HasSuffix(name, ggufSuffix)
+	case strings.Contains(name, "/"):
+		return false
+	case strings.HasSuffix(name, weightsSuffix):
+		return name == whole || f.format == FormatSafetensors && !f.whole
+	}
+	return name == config || name == templateName || name == tokenizerName || name == indexName && !f.whole && f.format == FormatSafetensors
+}
+
+func (f *folder) open(file File, open func(File) (io.ReadCloser, error)) error {
+	body, err := open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	if f.format == FormatGGUF {
+		f.facts, err = GGUF(body, file.Size)
+		return err
+	}
+	return f.entry(file.Path, body, file.Size)
+}
+
+// end returns the facts, or what the folder lacks.
+func (f *folder) end() (Facts, error) {
+	config, _ := f.names()
+	switch {
+	case f.format == FormatGGUF:
+		return f.facts, nil
+	case !f.config && !f.single:
+		return Facts{}, malformed("the folder has no %s", config)
+	case f.files == 0:
+		return Facts{}, malformed("the folder has no safetensors file")
+	}
+	for _, name := range f.indexed {
+		if !f.present[name] && !f.whole {
+			return Facts{}, malformed("%s names the file %.80q, which is missing", indexName, name)
+		}
+	}
+	return f.sum(), nil
 }
 
 func (f *folder) entry(name string, r io.Reader, size int64) error {
+	config, whole := f.names()
 	switch {
-	case name == "config.json":
+	case name == config && f.format == FormatPEFT:
+		return f.adapter(r, size)
+	case name == config:
 		return f.configuration(r, size)
-	case strings.HasSuffix(name, ".safetensors"):
+	case name == indexName:
+		return f.index(r, size)
+	case name == tokenizerName || name == templateName:
+		return f.template(name, r, size)
+	case strings.HasSuffix(name, weightsSuffix):
 		f.files++
-		f.whole = name == "model.safetensors" // A file of another name may be one of several parts.
+		f.whole = f.whole || name == whole // A file of another name may be one of several parts.
 		if err := f.add(r, size); err != nil {
 			return fmt.Errorf("%.80q: %w", name, err) // %q because the name may contain any bytes.
 		}
 	}
-	return nil
-}
-
-func (f *folder) configuration(r io.Reader, size int64) error {
-	if size > maxConfig {
-		return malformed("config.json has %d bytes; at most %d are allowed", size, maxConfig)
-	}
-	text := bufio.NewReader(io.LimitReader(r, maxConfig))
-	textfile.SkipByteOrderMark(text)
-	raw, err := io.ReadAll(text)
-	if err != nil {
-		return notTar(err)
-	}
-	var c struct {
-		ModelType string `json:"model_type"`
-		Context   int64  `json:"max_position_embeddings"`
-		Width     int64  `json:"hidden_size"`
-		Layers    int64  `json:"num_hidden_layers"`
-		Vocab     int64  `json:"vocab_size"`
-	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return malformed("config.json is not a valid model configuration")
-	}
-	if len(c.ModelType) > maxWord {
-		c.ModelType = ""
-	}
-	// Some configurations use negative values for "unknown".
-	f.facts.Architecture, f.facts.ContextLength, f.facts.EmbeddingLength = c.ModelType, max(c.Context, 0), max(c.Width, 0)
-	f.facts.BlockCount, f.facts.VocabSize = max(c.Layers, 0), max(c.Vocab, 0)
-	f.config = true
 	return nil
 }
 

@@ -18,7 +18,11 @@ import (
 const llamaConfig = `{"model_type":"llama"}`
 
 func readFolder(data []byte) (modelfile.Facts, error) {
-	return modelfile.Folder(bytes.NewReader(data), int64(len(data)))
+	return folder(bytes.NewReader(data), int64(len(data)))
+}
+
+func folder(r io.Reader, size int64) (modelfile.Facts, error) {
+	return modelfile.Packed(r, size, modelfile.FormatSafetensors)
 }
 
 // part returns a safetensors file with one tensor of n bytes.
@@ -55,8 +59,9 @@ func TestFolder_sumsParts(t *testing.T) {
 		"one file":        {[]string{"config.json", llamaConfig, "model.safetensors", part(5)}, 5, ""},
 		"config last":     {[]string{"model.safetensors", part(5), "config.json", llamaConfig}, 5, ""},
 		"three parts":     {[]string{"config.json", llamaConfig, "1.safetensors", part(5), "2.safetensors", part(6), "3.safetensors", part(7)}, 18, ""},
-		"with an index":   {[]string{"config.json", llamaConfig, "model.safetensors.index.json", "{", "1.safetensors", part(5)}, 5, ""},
+		"with an index":   {[]string{"config.json", llamaConfig, "model.safetensors.index.json", `{"weight_map":{"a":"1.safetensors"}}`, "1.safetensors", part(5)}, 5, ""},
 		"in a folder":     {[]string{"hf/config.json", llamaConfig, "hf/model.safetensors", part(5)}, 5, ""},
+		"part missing":    {[]string{"config.json", llamaConfig, "model.safetensors.index.json", `{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`, "1.safetensors", part(5)}, 0, `"2.safetensors", which is missing`},
 		"second part cut": {[]string{"config.json", llamaConfig, "1.safetensors", part(5), "2.safetensors", part(6)[:66]}, 0, `"2.safetensors"`},
 		"empty":           {nil, 0, "no config.json"},
 		"only config":     {[]string{"config.json", llamaConfig}, 0, "no safetensors file"},
@@ -100,10 +105,10 @@ func TestFolder_config(t *testing.T) {
 		"empty":          {`{}`, modelfile.Facts{}, ""},
 		"name too long":  {`{"model_type":"` + strings.Repeat("x", 257) + `"}`, modelfile.Facts{}, ""},
 		"name at bound":  {`{"model_type":"` + strings.Repeat("x", 256) + `"}`, modelfile.Facts{Architecture: strings.Repeat("x", 256)}, ""},
-		"size as string": {`{"hidden_size":"48"}`, modelfile.Facts{}, "not a valid model configuration"},
-		"past 64 bits":   {`{"hidden_size":99999999999999999999}`, modelfile.Facts{}, "not a valid model configuration"},
-		"too deep":       {deep, modelfile.Facts{}, "not a valid model configuration"},
-		"two objects":    {`{}{}`, modelfile.Facts{}, "not a valid model configuration"},
+		"size as string": {`{"hidden_size":"48"}`, modelfile.Facts{}, "not valid JSON"},
+		"past 64 bits":   {`{"hidden_size":99999999999999999999}`, modelfile.Facts{}, "not valid JSON"},
+		"too deep":       {deep, modelfile.Facts{}, "not valid JSON"},
+		"two objects":    {`{}{}`, modelfile.Facts{}, "not valid JSON"},
 		"too long":       {llamaConfig + strings.Repeat(" ", 1<<20), modelfile.Facts{}, "config.json has"},
 	}
 	for name, c := range cases {
@@ -215,7 +220,7 @@ func TestFolder_truncatedIsMalformed(t *testing.T) {
 		if n >= 512+len(llamaConfig) && n <= 1024 {
 			continue // A tar reader does not detect a cut between two files.
 		}
-		_, err := modelfile.Folder(bytes.NewReader(data[:n]), int64(len(data)))
+		_, err := modelfile.Packed(bytes.NewReader(data[:n]), int64(len(data)), modelfile.FormatSafetensors)
 		require.ErrorIs(t, err, modelfile.ErrMalformed, "cut at %d", n)
 	}
 }

@@ -172,7 +172,7 @@ func (g *gguf) pair() error {
 func (g *gguf) textFact(key string) error {
 	limit := uint64(0)
 	switch key {
-	case "general.architecture", "general.name":
+	case "general.architecture", "general.name", "general.license":
 		limit = maxWord
 	case ggufTemplate:
 		limit = maxText
@@ -186,6 +186,8 @@ func (g *gguf) textFact(key string) error {
 		g.facts.Architecture = strings.ToValidUTF8(s, "�")
 	case "general.name":
 		g.facts.Name = strings.ToValidUTF8(s, "�")
+	case "general.license":
+		g.facts.License = strings.ToValidUTF8(s, "�")
 	case ggufTemplate:
 		sum := sha256.Sum256([]byte(s))
 		g.facts.ChatTemplateSHA256 = hex.EncodeToString(sum[:])

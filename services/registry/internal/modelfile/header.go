@@ -1,5 +1,5 @@
-// Package modelfile reads the headers of model files: GGUF metadata and safetensors headers, in single files or in a
-// tar file of a Hugging Face folder. It loads no weights into memory, executes nothing and limits how much it reads.
+// Package modelfile reads the headers of model files: GGUF metadata, safetensors headers and the configurations beside
+// them, in single files, folders or tar files of folders. It loads no weights into memory, executes nothing and limits how much it reads.
 // For a file whose header is wrong it returns an error and never crashes.
 package modelfile
 
@@ -40,11 +40,20 @@ type Facts struct {
 	BlockCount         int64  `json:"block_count,omitempty"`
 	VocabSize          int64  `json:"vocab_size,omitempty"`
 	ChatTemplateSHA256 string `json:"chat_template_sha256,omitempty"`
+	// Quantization is the method of a Hugging Face configuration. The type of most parameters is Dtype.
+	Quantization string `json:"quantization,omitempty"`
+	License      string `json:"license,omitempty"`
+	// The properties of an adapter. BaseModel is the name in its configuration, which is often a path on the machine of
+	// its training.
+	AdapterType string `json:"adapter_type,omitempty"`
+	AdapterRank int64  `json:"adapter_rank,omitempty"`
+	BaseModel   string `json:"base_model,omitempty"`
 }
 
 // Numbers returns the facts without the texts, because the writer of the file can put any information into a text.
 func (f Facts) Numbers() Facts {
 	f.Architecture, f.Name, f.Dtype, f.ChatTemplateSHA256 = "", "", "", ""
+	f.Quantization, f.License, f.AdapterType, f.BaseModel = "", "", "", ""
 	return f
 }
 

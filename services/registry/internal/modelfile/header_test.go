@@ -114,7 +114,7 @@ func TestReaders_storeFailureIsNotMalformed(t *testing.T) {
 
 func readers() map[string]func(io.Reader, int64) (modelfile.Facts, error) {
 	return map[string]func(io.Reader, int64) (modelfile.Facts, error){
-		"gguf": modelfile.GGUF, "safetensors": modelfile.Safetensors, "folder": modelfile.Folder,
+		"gguf": modelfile.GGUF, "safetensors": modelfile.Safetensors, "folder": folder,
 	}
 }
 
@@ -178,13 +178,13 @@ func TestFolder_stopsReadingEarly(t *testing.T) {
 	config := `{"model_type":"llama","hidden_size":48,"num_hidden_layers":3}`
 	data := packed(t, "./config.json", config, "model.safetensors", weights, "big.bin", strings.Repeat("x", 100<<10))
 	in := bytes.NewReader(data)
-	facts, err := modelfile.Folder(in, int64(len(data)))
+	facts, err := folder(in, int64(len(data)))
 	require.NoError(t, err)
 	require.Equal(t, modelfile.Facts{Architecture: "llama", Parameters: 5, Tensors: 1, Dtype: "bf16", EmbeddingLength: 48, BlockCount: 3}, facts)
 	require.Greater(t, in.Len(), 90<<10, "the rest is not read")
 
 	parts := packed(t, "model-1-of-2.safetensors", weights, "model-2-of-2.safetensors", weights, "config.json", config)
-	facts, err = modelfile.Folder(bytes.NewReader(parts), int64(len(parts)))
+	facts, err = folder(bytes.NewReader(parts), int64(len(parts)))
 	require.NoError(t, err)
 	require.Equal(t, int64(10), facts.Parameters)
 
@@ -194,7 +194,7 @@ func TestFolder_stopsReadingEarly(t *testing.T) {
 		"huge config": {"config.json", strings.Repeat(" ", 2<<20)},
 	} {
 		data := packed(t, files...)
-		_, err := modelfile.Folder(bytes.NewReader(data), int64(len(data)))
+		_, err := modelfile.Packed(bytes.NewReader(data), int64(len(data)), modelfile.FormatSafetensors)
 		require.ErrorIs(t, err, modelfile.ErrMalformed, name)
 	}
 }
@@ -227,7 +227,15 @@ func FuzzSafetensors(f *testing.F) {
 	fuzz(f, modelfile.Safetensors, safetensors(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8))
 }
 
+func FuzzAdapter(f *testing.F) {
+	read := func(r io.Reader, size int64) (modelfile.Facts, error) {
+		return modelfile.Packed(r, size, modelfile.FormatPEFT)
+	}
+	fuzz(f, read, packed(f, "adapter_config.json", `{"peft_type":"LORA","r":8,"base_model_name_or_path":"base"}`, "chat_template.jinja", "x",
+		"adapter_model.safetensors", string(safetensors(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8))))
+}
+
 func FuzzFolder(f *testing.F) {
-	fuzz(f, modelfile.Folder, packed(f, "config.json", `{"model_type":"llama"}`, "model.safetensors",
+	fuzz(f, folder, packed(f, "config.json", `{"model_type":"llama"}`, "model.safetensors",
 		string(safetensors(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8))))
 }
