@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
 // projectClient reads projects from the auth service.
@@ -33,8 +34,9 @@ func (p *projectClient) Project(ctx context.Context, key string) (*access.Projec
 // artifactClient reads artifacts of runs. It gets the owner of a run from the jobs service and the location of an
 // artifact from the ingest service.
 type artifactClient struct {
-	Runs jobspeerv1.RunPeerServiceClient
-	Data ingestpeerv1.RunDataPeerServiceClient
+	Runs    jobspeerv1.RunPeerServiceClient
+	Data    ingestpeerv1.RunDataPeerServiceClient
+	Lineage jobspeerv1.RunLineagePeerServiceClient
 }
 
 // Origin returns the owner of a run and whether it is protected. If the run is unknown, it returns an error of kind
@@ -63,6 +65,22 @@ func (a *artifactClient) Artifact(ctx context.Context, runID, artifactID string)
 		ID: m.GetId(), RunID: m.GetRunId(), Kind: m.GetKind(), Format: m.GetFormat(), Path: m.GetPath(), Name: m.GetName(),
 		Size: m.GetSizeBytes(), SHA256: m.GetSha256(), URI: out.GetUri(), Packed: out.GetPacked(),
 	}, nil
+}
+
+// StartedFrom returns the reference of the model version from which a run started, or "".
+func (a *artifactClient) StartedFrom(ctx context.Context, runID string) (string, error) {
+	out, err := a.Lineage.ListLineageRuns(ctx, &jobspeerv1.ListLineageRunsRequest{Ids: []string{runID}})
+	if err != nil {
+		return "", err
+	}
+	for _, run := range out.GetRuns() {
+		for _, from := range run.GetSources() {
+			if _, ok := ref.Parse(ref.Model, from.GetSource()); ok {
+				return from.GetSource(), nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // jobClient reads unfinished jobs from the jobs service.

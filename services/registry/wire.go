@@ -42,9 +42,10 @@ func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) e
 		Packer: dataset.NewPacker(d.Pool, d.Blobs, d.Clock, blob.Limit(s.cfg.MaxUploadMB), retention.Days(s.cfg.Ages.Object)),
 	}
 	s.models = &model.Server{
-		Pool: d.Pool, Projects: projects, Artifacts: &artifactClient{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
+		Pool: d.Pool, Projects: projects, Artifacts: &artifactClient{Runs: d.Runs, Data: d.RunData, Lineage: d.Lineage}, Blobs: d.Blobs,
 		Jobs: &jobClient{Runs: d.Runs},
 		Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
+		MaxBytes: blob.Limit(s.cfg.MaxUploadMB), HoldFor: retention.Days(s.cfg.Ages.Object),
 	}
 	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}
 	store := &deployment.Store{}

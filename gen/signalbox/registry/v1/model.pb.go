@@ -2323,12 +2323,12 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x19CreateModelVersionRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12:\n" +
 	"\x06source\x18\x02 \x01(\v2\".signalbox.registry.v1.ModelSourceR\x06source\x12D\n" +
-	"\x05files\x18\x03 \x03(\v2#.signalbox.registry.v1.ManifestFileB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05files\x12\x1c\n" +
+	"\x05files\x18\x03 \x03(\v2#.signalbox.registry.v1.ManifestFileB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\x05files\x12\x1c\n" +
 	"\x04base\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x04base\x12!\n" +
 	"\fallow_pickle\x18\x05 \x01(\bR\vallowPickle\"\xa8\x01\n" +
 	"\x17SignModelUploadsRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12F\n" +
-	"\x05files\x18\x02 \x03(\v2#.signalbox.registry.v1.ManifestFileB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05files\x12!\n" +
+	"\x05files\x18\x02 \x03(\v2#.signalbox.registry.v1.ManifestFileB\v\xbaH\b\x92\x01\x05\b\x01\x10\xf4\x03R\x05files\x12!\n" +
 	"\fallow_pickle\x18\x03 \x01(\bR\vallowPickle\"q\n" +
 	"\x18SignModelUploadsResponse\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12=\n" +

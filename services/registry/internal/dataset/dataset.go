@@ -14,17 +14,12 @@ package dataset
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
-	"path"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -86,12 +81,8 @@ func (d *Dataset) Readable(c *authn.Caller) bool {
 	return !d.Protected || c.CanEdit(d.UserID, d.ProjectID)
 }
 
-// File is one object of a version.
-type File struct {
-	Path   string `json:"path"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
-}
+// File is one file of a version.
+type File = manifest.File
 
 // Version is one version of a dataset.
 type Version struct {
@@ -138,66 +129,4 @@ func (v *Version) key(d *Dataset, sha256 string) string {
 		return "projects/" + d.ProjectID + "/protected/" + d.ID + "/" + sha256
 	}
 	return Key(d.ProjectID, sha256)
-}
-
-// checkPath accepts only clean relative paths that stay inside their folder.
-func checkPath(p string) error {
-	bad := p == "." || p != path.Clean(p) || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../") ||
-		strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
-	if bad {
-		return refused("path %q must be relative and must not contain a . or .. element, a double or trailing slash, a backslash or a control character", p)
-	}
-	return nil
-}
-
-func refused(format string, args ...any) error {
-	return fault.New(fault.Refused, "manifest", format, args...)
-}
-
-// Manifest returns the files sorted by path, the digest of the whole list, and the total size in bytes. It returns an
-// error if the files cannot be stored in one folder or have more than limit bytes in total.
-func Manifest(files []File, limit int64) (sorted []File, digest string, total int64, err error) {
-	sorted = slices.Clone(files)
-	slices.SortFunc(sorted, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	for i, f := range sorted {
-		if err := checkPath(f.Path); err != nil {
-			return nil, "", 0, err
-		}
-		if i > 0 && sorted[i-1].Path == f.Path {
-			return nil, "", 0, refused("duplicate path %s", sorted[i-1].Path)
-		}
-		if f.Size > limit {
-			return nil, "", 0, fault.New(fault.TooLarge, "upload_too_large",
-				"file %s exceeds the limit of %d MiB for one upload; split it", f.Path, limit>>20)
-		}
-		if f.Size > math.MaxInt64-total {
-			return nil, "", 0, fault.New(fault.TooLarge, "upload_too_large", "the files together are too large")
-		}
-		total += f.Size
-	}
-	if err := checkFolders(sorted); err != nil {
-		return nil, "", 0, err
-	}
-	raw, err := json.Marshal(sorted)
-	if err != nil {
-		return nil, "", 0, fmt.Errorf("write a manifest: %w", err)
-	}
-	digest, err = canon.Digest(raw)
-	return sorted, digest, total, err
-}
-
-// checkFolders rejects a path that is both a file and a folder.
-func checkFolders(files []File) error {
-	names := make(map[string]bool, len(files))
-	for _, f := range files {
-		names[f.Path] = true
-	}
-	for _, f := range files {
-		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
-			if names[dir] {
-				return refused("path %s is both a file and a folder", dir)
-			}
-		}
-	}
-	return nil
 }

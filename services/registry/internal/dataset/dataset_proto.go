@@ -7,6 +7,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 )
 
 // ToProto converts a dataset for the API.
@@ -23,25 +24,10 @@ func versionToProto(d *Dataset, v *Version) *registryv1.DatasetVersion {
 		Files: int32(v.Count), Bytes: v.Bytes, Ref: d.Ref(v.Version), CreatedAt: timestamppb.New(v.CreatedAt),
 	}
 	if !d.Protected {
-		out.Manifest = filesToProto(v.Manifest)
+		out.Manifest = manifest.ToProto(v.Manifest)
 	}
 	out.CommittedAt = request.OptionalTime(v.CommittedAt)
 	out.ArchivedAt = request.OptionalTime(v.ArchivedAt)
-	return out
-}
-
-func filesToProto(files []File) (out []*registryv1.ManifestFile) {
-	for _, f := range files {
-		out = append(out, &registryv1.ManifestFile{Path: f.Path, SizeBytes: f.Size, Sha256: f.SHA256})
-	}
-	return out
-}
-
-func filesFromProto(files []*registryv1.ManifestFile) []File {
-	out := make([]File, 0, len(files))
-	for _, f := range files {
-		out = append(out, File{Path: f.GetPath(), Size: f.GetSizeBytes(), SHA256: f.GetSha256()})
-	}
 	return out
 }
 

@@ -120,10 +120,10 @@ func grouped(files []File, limit int64) (groups [][]File, alone []File) {
 	var size int64
 	from := 0
 	for i, f := range small {
-		if size+f.packed() > limit {
+		if size+packedSize(f) > limit {
 			groups, from, size = append(groups, small[from:i]), i, 0
 		}
-		if size += f.packed(); size >= limit/4 && f.ends(limit) {
+		if size += packedSize(f); size >= limit/4 && endsPack(f, limit) {
 			groups, from, size = append(groups, small[from:i+1]), i+1, 0
 		}
 	}
@@ -133,14 +133,14 @@ func grouped(files []File, limit int64) (groups [][]File, alone []File) {
 	return groups, alone
 }
 
-// packed returns an upper bound of the bytes that the file occupies in a pack.
-func (f File) packed() int64 { return f.Size + int64(len(f.Path)) + fileBytes }
+// packedSize returns an upper bound of the bytes that the file occupies in a pack.
+func packedSize(f File) int64 { return f.Size + int64(len(f.Path)) + fileBytes }
 
-// ends reports whether a pack may end after the file. On average, such a file occurs once in limit/2 bytes.
-func (f File) ends(limit int64) bool {
+// endsPack reports whether a pack may end after the file. On average, such a file occurs once in limit/2 bytes.
+func endsPack(f File, limit int64) bool {
 	const digits, all = 8, 1 << 32
 	draw, err := strconv.ParseUint(f.SHA256[:min(digits, len(f.SHA256))], 16, 32)
-	return err == nil && int64(draw) < f.packed()*all/(limit/2)
+	return err == nil && int64(draw) < packedSize(f)*all/(limit/2)
 }
 
 // build stores the pack of the files. It returns nil if its turn comes after end, and an error if a file does not match
@@ -201,7 +201,7 @@ func tarOf(files []File, contents [][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	size := int64(0)
 	for _, f := range files {
-		size += f.packed()
+		size += packedSize(f)
 	}
 	out.Grow(int(size))
 	w := tar.NewWriter(&out)

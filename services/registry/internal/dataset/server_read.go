@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 )
 
 // shown returns a committed version whose files the caller may view. It refuses access to protected datasets and
@@ -52,7 +53,7 @@ func (s *Server) ListDatasetFiles(ctx context.Context, in *registryv1.ListDatase
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.ListDatasetFilesResponse{Files: filesToProto(files)}, nil
+	return &registryv1.ListDatasetFilesResponse{Files: manifest.ToProto(files)}, nil
 }
 
 // ListDatasetDownloads lists the files of a version by path, each with a signed URL.

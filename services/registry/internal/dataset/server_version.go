@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -38,7 +39,7 @@ func (s *Server) CreateDatasetVersion(
 		CreatorID: authn.CallerOf(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
 		Isolated: d.Protected,
 	}
-	if v.Manifest, v.Digest, v.Bytes, err = Manifest(filesFromProto(in.GetFiles()), s.MaxBytes); err != nil {
+	if v.Manifest, v.Digest, v.Bytes, err = manifest.New(manifest.FromProto(in.GetFiles()), s.MaxBytes); err != nil {
 		return nil, s.existsFirst(ctx, d, v.Version, err)
 	}
 	v.Count = len(v.Manifest)
@@ -71,7 +72,7 @@ func (s *Server) CreateDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
-	uploads, err := s.targets(ctx, d, v, maxResponse-proto.Size(kept))
+	uploads, err := s.objects(d, v).Targets(ctx, v.Manifest, proto.Size(kept))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (s *Server) prepare(ctx context.Context, d *Dataset, v *Version) error {
 	before := len(v.Packs)
 	if err := s.Packer.Pack(ctx, d, v); err != nil {
 		// Prefer the error that names a file whose upload is missing or differs.
-		if wrong := s.verify(ctx, d, v, v.Alone); wrong != nil {
+		if wrong := s.objects(d, v).Verify(ctx, v.Alone); wrong != nil {
 			return wrong
 		}
 		return err
@@ -198,24 +199,10 @@ func (s *Server) prepare(ctx context.Context, d *Dataset, v *Version) error {
 			return err
 		}
 	}
-	return s.verify(ctx, d, v, v.Alone)
+	return s.objects(d, v).Verify(ctx, v.Alone)
 }
 
-// verify returns an error unless the objects of the files exist with the size and the digest in the manifest.
-func (s *Server) verify(ctx context.Context, d *Dataset, v *Version, files []File) error {
-	found, err := s.objects(ctx, d, v, files)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		info := found[f.SHA256]
-		switch {
-		case info == nil:
-			return fault.New(fault.Refused, "object_missing", "file %s has not been uploaded", f.Path)
-		case info.Size != f.Size || info.SHA256 != f.SHA256:
-			return fault.New(fault.Refused, "object_differs", "file %s has %d bytes with sha256 %s; the manifest states %d bytes with sha256 %s",
-				f.Path, info.Size, info.SHA256, f.Size, f.SHA256)
-		}
-	}
-	return nil
+// objects returns the objects of a version.
+func (s *Server) objects(d *Dataset, v *Version) manifest.Objects {
+	return manifest.Objects{Blobs: s.Blobs, Key: func(sum string) string { return v.key(d, sum) }}
 }

@@ -23,7 +23,7 @@ func UnusedObjects(ctx context.Context, q pg.Querier, keys []string) ([]string, 
 	rows, err := q.Query(ctx, `
 		WITH part AS (SELECT k, split_part(k, '/', 2) AS project, split_part(k, '/', 3) AS kind, split_part(k, '/', 4) AS third,
 			split_part(k, '/', 5) AS fourth FROM unnest($1::text[]) k)
-		SELECT k FROM part p WHERE kind IN ('blobs', 'packs', 'protected', 'packages', 'tasksets', 'environments')
+		SELECT k FROM part p WHERE kind IN ('blobs', 'packs', 'protected', 'packages', 'tasksets', 'environments', 'models')
 			AND NOT EXISTS (SELECT FROM object_hold h WHERE h.key = p.k AND h.held_until > clock_timestamp())
 			AND NOT CASE kind
 				WHEN 'blobs' THEN EXISTS (SELECT FROM dataset_version v JOIN dataset d ON d.id = v.dataset_id
@@ -32,6 +32,8 @@ func UnusedObjects(ctx context.Context, q pg.Querier, keys []string) ([]string, 
 					WHERE registry.manifest_digests(v.manifest) @> ARRAY[p.fourth] AND v.dataset_id = p.third)
 				WHEN 'packs' THEN EXISTS (SELECT FROM dataset_version v
 					WHERE v.dataset_id = p.third AND v.packs @> jsonb_build_array(jsonb_build_object('sha256', p.fourth)))
+				WHEN 'models' THEN EXISTS (SELECT FROM model_version v
+					WHERE v.model_id = p.third AND registry.manifest_digests(v.files) @> ARRAY[p.fourth])
 				WHEN 'packages' THEN EXISTS (SELECT FROM package c
 					WHERE c.project_id = p.project AND c.sha256 = p.third AND c.state <> 'refused')
 				WHEN 'tasksets' THEN EXISTS (SELECT FROM environment_version v JOIN environment e ON e.id = v.environment_id

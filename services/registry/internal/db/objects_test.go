@@ -90,7 +90,7 @@ func TestSweeper_Step_deletesOnlyUnusedObjects(t *testing.T) {
 	h := newObjectHarness(t)
 	used := []string{
 		"projects/prj_1/blobs/archived", "projects/prj_1/blobs/ready", "projects/prj_1/blobs/uploading",
-		"projects/prj_1/environments/package", "projects/prj_1/packages/accepted", "projects/prj_1/packages/uploading",
+		"projects/prj_1/environments/package", "projects/prj_1/models/mdl_1/weights", "projects/prj_1/packages/accepted", "projects/prj_1/packages/uploading",
 		"projects/prj_1/packs/ds_1/pack",
 		"projects/prj_1/protected/ds_1/secret", "projects/prj_1/tasksets/held", "projects/prj_1/tasksets/taskset",
 		"projects/prj_1/unknown/kind", "recipes/sha256/tree.tar", "runs/run_1/1/checkpoint/x/y",
@@ -98,7 +98,7 @@ func TestSweeper_Step_deletesOnlyUnusedObjects(t *testing.T) {
 	h.put(used...)
 	h.put("projects/prj_1/blobs/nobody", "projects/prj_2/blobs/ready", "projects/prj_1/protected/ds_2/secret", "projects/prj_1/blobs/secret2",
 		"projects/prj_1/packages/refused", "projects/prj_1/tasksets/invalid", "projects/prj_1/environments/nobody", "projects/prj_1/tasksets/ended",
-		"projects/prj_1/packs/ds_1/ready", "projects/prj_1/packs/ds_2/pack")
+		"projects/prj_1/packs/ds_1/ready", "projects/prj_1/packs/ds_2/pack", "projects/prj_1/models/mdl_1/nobody", "projects/prj_1/models/mdl_2/weights")
 	for state, apart := range map[string]bool{"ready": false, "uploading": false, "archived": false} {
 		h.exec(versionSQL, state, state, state, apart)
 	}
@@ -111,6 +111,10 @@ func TestSweeper_Step_deletesOnlyUnusedObjects(t *testing.T) {
 		VALUES ('env_1', 'e', 'u', 'o', 'prj_1', 'p', 'team', '', now())`)
 	h.exec(`INSERT INTO environment_version (id, environment_id, version, state, digest, manifest, taskset_sha256, package_sha256, package_bytes, creator_id,
 		created_at) VALUES ('v1', 'env_1', '1', 'ready', '', '{}', 'taskset', 'package', 1, 'u', now()), ('v2', 'env_1', '2', 'invalid', '', '{}', 'invalid', '', 0, 'u', now())`)
+	h.exec(`INSERT INTO model (id, name, owner_id, owner_name, project_id, project, visibility, description, task, created_at)
+		SELECT m, m, 'u', 'o', 'prj_1', 'p', 'team', '', 'chat', now() FROM unnest('{mdl_1,mdl_2}'::text[]) m`)
+	h.exec(`INSERT INTO model_version (id, model_id, version, status, lifecycle, run_id, artifact_id, format, digest, size_bytes, uri, file, packed, facts,
+		created_at, files) VALUES ('mv_1', 'mdl_1', 1, 'ready', 'archived', '', '', 'peft', 'd', 1, 'u', '', false, '{}', now(), '[{"sha256": "x"}, {"sha256": "weights"}]')`)
 	require.NoError(t, db.HoldObjects(t.Context(), h.pool, time.Hour, "projects/prj_1/tasksets/held", "projects/prj_1/tasksets/ended"))
 	h.exec(`UPDATE object_hold SET held_until = now() - interval '1 hour' WHERE key LIKE '%ended'`)
 
@@ -119,7 +123,7 @@ func TestSweeper_Step_deletesOnlyUnusedObjects(t *testing.T) {
 	require.Zero(t, n, "young objects are kept")
 	n, err = h.sweeper.Step(t.Context(), time.Now().Add(time.Minute), 1000)
 	require.NoError(t, err)
-	require.EqualValues(t, 10, n)
+	require.EqualValues(t, 12, n)
 	require.Equal(t, used, h.keys())
 	require.EqualValues(t, 1, h.apply(func(ctx context.Context, q pg.Querier, _ time.Time, limit int) (int64, error) {
 		return db.DeleteHolds(ctx, q, time.Now(), limit)

@@ -75,14 +75,13 @@ func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment
 	if err := s.Check(v); err != nil {
 		return nil, err
 	}
-	object := model.ToObject(v)
+	first, more := revision.Files(v)
 	r := &revision.Revision{
 		ID: ids.New(id.Revision), DeploymentID: d.ID, State: revision.Pending, Wanted: true, Generation: 1,
 		Reason: revision.Placing(s.Pool),
 		Source: revision.Source{ModelID: m.ID, Version: v.Number}, Serving: s, WorkID: ids.New(id.Work), CreatedAt: now,
 		Plan: revision.Plan{
-			Model:       revision.File{Path: object.GetPath(), URI: object.GetUri(), Size: object.GetSizeBytes(), SHA256: object.GetSha256(), Packed: object.GetUnpack()},
-			ModelDigest: v.Digest, ServedNames: servedNames(d), Task: m.Task, ProbeS: int32(probe.Seconds()),
+			Model: first, More: more, ModelDigest: v.Digest, ServedNames: servedNames(d), Task: m.Task, ProbeS: int32(probe.Seconds()),
 			OwnerID: d.UserID, ProjectID: d.ProjectID, Protected: v.Protected,
 		},
 	}

@@ -37,11 +37,11 @@ func specToProto(r *revision.Revision) *jobsv1.EngineSpec {
 	p := r.Plan
 	spec := &jobsv1.EngineSpec{
 		DeploymentId: r.DeploymentID, RevisionId: r.ID, RevisionNumber: r.Number, Driver: r.Serving.Engine,
-		Model: []*jobsv1.ObjectRef{{
-			Path: p.Model.Path, Uri: p.Model.URI, SizeBytes: p.Model.Size, Sha256: p.Model.SHA256, Unpack: p.Model.Packed,
-		}},
 		ModelDigest: p.ModelDigest, ServedNames: p.ServedNames, Command: r.Serving.Command, Args: r.Serving.Args,
 		Task: p.Task, Limits: &jobsv1.ResourceLimits{Gpus: r.Serving.GPUs}, ProbeDeadlineS: p.ProbeS,
+	}
+	for _, f := range append([]revision.File{p.Model}, p.More...) {
+		spec.Model = append(spec.Model, &jobsv1.ObjectRef{Path: f.Path, Uri: f.URI, SizeBytes: f.Size, Sha256: f.SHA256, Unpack: f.Packed})
 	}
 	if r.Serving.Engine == revision.EngineCommand {
 		sum := sha256.Sum256([]byte(r.Serving.Requirements))

@@ -56,6 +56,10 @@ func (r runs) Artifact(_ context.Context, runID, artifactID string) (*Artifact, 
 	return nil, fault.Absentf("artifact", artifactID)
 }
 
+func (runs) StartedFrom(_ context.Context, runID string) (string, error) {
+	return map[string]string{"run_ann": "mdl/team/base@3"}[runID], nil
+}
+
 type projects struct{}
 
 func (projects) Project(_ context.Context, key string) (*access.Project, error) {
@@ -85,6 +89,7 @@ func newServerHarness(t *testing.T) *serverHarness {
 	d.Server = &Server{
 		Pool: b.pool, Projects: projects{}, Artifacts: d.runs, Blobs: blobs, Once: &idempotency.Once{Pool: b.pool, Keys: idempotency.New(clk)}, Clock: clk, IDs: ids,
 		Events: event.NewLog(clk, ids, "registry"), Audit: audit.NewLog(clk, ids, "registry"),
+		MaxBytes: 1 << 20, HoldFor: time.Hour,
 	}
 	return d
 }

@@ -1,5 +1,6 @@
-// Package model owns the models and their versions, which are registered from the artifacts of runs. A version consists
-// of the bytes of an artifact, which never change, and the facts in its header. A model has the same bytes only once.
+// Package model owns the models and their versions, which are registered from the artifacts of runs or from uploaded
+// files. A version consists of bytes, which never change, and the facts in their headers. A model has the same bytes only
+// once.
 package model
 
 import (
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/access"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelfile"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -22,8 +25,9 @@ const DefaultTask = "chat"
 
 // The formats of weights.
 const (
-	FormatGGUF        = "gguf"
-	FormatSafetensors = "safetensors"
+	FormatGGUF        = modelfile.FormatGGUF
+	FormatSafetensors = modelfile.FormatSafetensors
+	FormatPEFT        = modelfile.FormatPEFT
 )
 
 // Status states whether a version can be used.
@@ -70,11 +74,17 @@ type Version struct {
 	Format       string
 	Digest       string
 	Size         int64 `db:"size_bytes"`
-	// URI is the location of the bytes, and File is their file name. Packed means that the bytes are a tar file of a
-	// folder.
-	URI       string
-	File      string
-	Packed    bool
+	// URI is the location of the bytes of an artifact, and File is their file name. Packed means that the bytes are a tar
+	// file of a folder.
+	URI    string
+	File   string
+	Packed bool
+	// Files are the uploaded files, sorted by path. URI is then the beginning of the locations of their bytes.
+	Files []manifest.File
+	// Base is the reference of the version that an adapter belongs to, or nil.
+	Base *string
+	// Pickle means that one of the uploaded files is a pickle.
+	Pickle    bool
 	Facts     json.RawMessage
 	CreatedAt time.Time
 	// CardDigest is the digest of the newest revision of the version's card, or nil if the version has no card.

@@ -22,9 +22,12 @@ func ToProto(m *Model) *registryv1.Model {
 func versionToProto(m *Model, v *Version) *registryv1.ModelVersion {
 	out := &registryv1.ModelVersion{
 		Id: v.ID, ModelId: v.ModelID, Version: v.Number, Ref: m.Ref(v.Number), Status: string(v.Status),
-		Lifecycle: v.Lifecycle, Source: &registryv1.ModelSource{RunId: v.RunID, ArtifactId: v.ArtifactID},
-		Format: v.Format, Digest: v.Digest, SizeBytes: v.Size, Facts: v.Facts, CreatedAt: timestamppb.New(v.CreatedAt),
-		CardDigest: v.CardDigest, PromotedBy: v.PromotedBy, Protected: v.Protected,
+		Lifecycle: v.Lifecycle,
+		Format:    v.Format, Digest: v.Digest, SizeBytes: v.Size, Facts: v.Facts, CreatedAt: timestamppb.New(v.CreatedAt),
+		CardDigest: v.CardDigest, PromotedBy: v.PromotedBy, Protected: v.Protected, Base: v.Base, Pickle: v.Pickle,
+	}
+	if v.RunID != "" {
+		out.Source = &registryv1.ModelSource{RunId: v.RunID, ArtifactId: v.ArtifactID}
 	}
 	out.PromotedAt = request.OptionalTime(v.PromotedAt)
 	if v.StatusReason != "" {
@@ -50,14 +53,21 @@ func cardToProto(c *modelcard.Card) *registryv1.ModelCard {
 	}
 }
 
-// ToObject returns the file of a version that an executor downloads.
-func ToObject(v *Version) *jobsv1.ObjectRef {
-	return &jobsv1.ObjectRef{
-		Path: v.File, Uri: v.URI, SizeBytes: v.Size, Sha256: strings.TrimPrefix(v.Digest, "sha256:"), Unpack: v.Packed,
+// ToObjects returns the files of a version that an executor downloads.
+func ToObjects(v *Version) []*jobsv1.ObjectRef {
+	if len(v.Files) == 0 {
+		return []*jobsv1.ObjectRef{{
+			Path: v.File, Uri: v.URI, SizeBytes: v.Size, Sha256: strings.TrimPrefix(v.Digest, "sha256:"), Unpack: v.Packed,
+		}}
 	}
+	out := make([]*jobsv1.ObjectRef, 0, len(v.Files))
+	for _, f := range v.Files {
+		out = append(out, &jobsv1.ObjectRef{Path: f.Path, Uri: v.URI + "/" + f.SHA256, SizeBytes: f.Size, Sha256: f.SHA256})
+	}
+	return out
 }
 
 // ToInput returns a version as the model input of a job.
 func ToInput(m *Model, v *Version) *jobsv1.ModelInput {
-	return &jobsv1.ModelInput{Ref: m.Ref(v.Number), Digest: v.Digest, Files: []*jobsv1.ObjectRef{ToObject(v)}}
+	return &jobsv1.ModelInput{Ref: m.Ref(v.Number), Digest: v.Digest, Files: ToObjects(v)}
 }

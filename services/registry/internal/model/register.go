@@ -25,6 +25,8 @@ import (
 type Artifacts interface {
 	Origin(ctx context.Context, runID string) (Origin, error)
 	Artifact(ctx context.Context, runID, artifactID string) (*Artifact, error)
+	// StartedFrom returns the reference of the model version from which a run started, or "".
+	StartedFrom(ctx context.Context, runID string) (string, error)
 }
 
 // artifact returns an artifact and the data that its version inherits from the run. It returns an error if the caller
@@ -71,8 +73,10 @@ func suitable(a *Artifact) error {
 	switch {
 	case a.Kind == "eval_report":
 		return refused("artifacts of kind %s contain no weights", a.Kind)
-	case a.Format != FormatGGUF && a.Format != FormatSafetensors:
-		return refused("format %q is not supported; use gguf or safetensors", a.Format)
+	case a.Format != FormatGGUF && a.Format != FormatSafetensors && a.Format != FormatPEFT:
+		return refused("format %q is not supported; use gguf, safetensors or peft", a.Format)
+	case !a.Packed && a.Format == FormatPEFT:
+		return refused("a peft artifact must be a folder with adapter_config.json and adapter_model.safetensors")
 	case a.Packed && a.Format == FormatGGUF:
 		return refused("a gguf artifact must be one file, not a folder")
 	}
@@ -150,7 +154,7 @@ func (s *Server) facts(ctx context.Context, a *Artifact) (modelfile.Facts, error
 	}
 	switch {
 	case a.Packed:
-		return modelfile.Folder(body, info.Size)
+		return modelfile.Packed(body, info.Size, a.Format)
 	case a.Format == FormatGGUF:
 		return modelfile.GGUF(body, info.Size)
 	default:

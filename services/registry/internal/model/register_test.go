@@ -53,8 +53,8 @@ func TestCreateModelVersion_unsuitableArtifact(t *testing.T) {
 		kind            fault.Kind
 	}{
 		"eval report":             {put("a1", func(a *Artifact) { a.Kind = "eval_report" }), "contain no weights", fault.Refused},
-		"pickle":                  {put("a2", func(a *Artifact) { a.Format = "pickle" }), "use gguf or safetensors", fault.Refused},
-		"format in upper case":    {put("a3", func(a *Artifact) { a.Format = "GGUF" }), "use gguf or safetensors", fault.Refused},
+		"pickle":                  {put("a2", func(a *Artifact) { a.Format = "pickle" }), "use gguf, safetensors or peft", fault.Refused},
+		"format in upper case":    {put("a3", func(a *Artifact) { a.Format = "GGUF" }), "use gguf, safetensors or peft", fault.Refused},
 		"packed gguf":             {put("a4", func(a *Artifact) { a.Format, a.Packed = "gguf", true }), "one file", fault.Refused},
 		"host path":               {put("a5", func(a *Artifact) { a.URI = "/etc/passwd" }), "not in the object store", fault.Refused},
 		"path traversal":          {put("a6", func(a *Artifact) { a.URI = "blob://../../etc/passwd" }), "not in the object store", fault.Refused},

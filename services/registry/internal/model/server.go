@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -36,6 +37,9 @@ type Server struct {
 	Audit     *audit.Log
 	Clock     clock.Clock
 	IDs       *id.Source
+	// MaxBytes is the maximum size of an uploaded file, and HoldFor how long it is kept before a version refers to it.
+	MaxBytes int64
+	HoldFor  time.Duration
 }
 
 // CreateModel creates a model without versions.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
@@ -217,7 +218,7 @@ func (s *Server) UnarchiveModelVersion(ctx context.Context, in *registryv1.Unarc
 	})
 }
 
-// ListModelFiles returns the files of a version. A version has exactly one file.
+// ListModelFiles returns the files of a version.
 func (s *Server) ListModelFiles(ctx context.Context, in *registryv1.ListModelFilesRequest) (*registryv1.ListModelFilesResponse, error) {
 	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
@@ -227,12 +228,19 @@ func (s *Server) ListModelFiles(ctx context.Context, in *registryv1.ListModelFil
 	if err != nil {
 		return nil, err
 	}
+	objects, more := request.CutPage(pageOf(v, p), p)
 	out := &registryv1.ListModelFilesResponse{}
-	if p.Offset == 0 {
-		o := ToObject(v)
+	for _, o := range objects {
 		out.Files = append(out.Files, &registryv1.ModelFile{Path: o.GetPath(), SizeBytes: o.GetSizeBytes(), Sha256: o.GetSha256(), Packed: o.GetUnpack()})
 	}
-	return out, nil
+	return out, request.SetMore(ctx, more)
+}
+
+// pageOf returns the files of a version on a page, and one more if there are more pages.
+func pageOf(v *Version, p request.Page) []*jobsv1.ObjectRef {
+	objects := ToObjects(v)
+	objects = objects[min(p.Offset, len(objects)):]
+	return objects[:min(p.FetchLimit(), len(objects))]
 }
 
 // version returns a version of a model that is visible to the caller.

@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
-// CreateModelVersion registers an artifact as a version. If the model already has a version with the same bytes, it
-// returns that version.
+// CreateModelVersion registers an artifact or uploaded files as a version. If the model already has a version with the
+// same bytes, it returns that version.
 func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateModelVersionRequest) (*registryv1.ModelVersion, error) {
 	out := &registryv1.ModelVersion{}
 	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out); err != nil {
@@ -35,14 +35,7 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 	if err := m.Require(authn.ScopeOf(ctx), SubjectKind, m.ID); err != nil {
 		return nil, err
 	}
-	a, from, err := s.artifact(ctx, in.GetSource().GetRunId(), in.GetSource().GetArtifactId())
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Store.ByDigest(ctx, s.Pool, m.ID, "sha256:"+a.SHA256)
-	if err == nil && v == nil {
-		v, err = s.examine(ctx, m, a, from)
-	}
+	v, err := s.wanted(ctx, m, in)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +56,35 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 		return nil, err
 	}
 	return out, restoreStatus(ctx, out)
+}
+
+// wanted returns the version that a request describes: the stored version with the same bytes, or a new one.
+func (s *Server) wanted(ctx context.Context, m *Model, in *registryv1.CreateModelVersionRequest) (*Version, error) {
+	switch {
+	case in.GetSource() != nil && len(in.GetFiles()) > 0:
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "give either source or files, not both", "files"))
+	case len(in.GetFiles()) > 0:
+		return s.uploaded(ctx, m, in)
+	case in.GetSource() == nil:
+		return nil, fault.InvalidFields(fault.At(fault.TypeMissing, "Field required: source, or files that were uploaded", "source"))
+	}
+	a, from, err := s.artifact(ctx, in.GetSource().GetRunId(), in.GetSource().GetArtifactId())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Store.ByDigest(ctx, s.Pool, m.ID, "sha256:"+a.SHA256)
+	if err != nil || v != nil {
+		return v, err
+	}
+	base, err := s.base(ctx, a.Format, in.GetBase(), a.RunID)
+	if err != nil {
+		return nil, err
+	}
+	v, err = s.examine(ctx, m, a, from)
+	if err == nil {
+		v.Base = base
+	}
+	return v, err
 }
 
 // existedField is a field number that the message will never use. The stored response carries this field if the version
@@ -132,21 +154,20 @@ func (s *Server) ListModelDownloads(ctx context.Context, in *registryv1.ListMode
 	if v.Protected {
 		return nil, s.refuseDownload(ctx, m, v)
 	}
+	objects, more := request.CutPage(pageOf(v, p), p)
 	out := &registryv1.ListModelDownloadsResponse{}
-	if p.Offset > 0 {
-		return out, nil
+	for _, o := range objects {
+		key, ok := blob.ParseURI(o.GetUri())
+		if !ok {
+			return nil, notStored()
+		}
+		one, err := dataset.Download(ctx, s.Blobs, o.GetPath(), blob.Info{Key: key, Size: o.GetSizeBytes(), SHA256: o.GetSha256()})
+		if err != nil {
+			return nil, err
+		}
+		out.Files = append(out.Files, one)
 	}
-	o := ToObject(v)
-	key, ok := blob.ParseURI(o.GetUri())
-	if !ok {
-		return nil, notStored()
-	}
-	one, err := dataset.Download(ctx, s.Blobs, o.GetPath(), blob.Info{Key: key, Size: o.GetSizeBytes(), SHA256: o.GetSha256()})
-	if err != nil {
-		return nil, err
-	}
-	out.Files = append(out.Files, one)
-	return out, nil
+	return out, request.SetMore(ctx, more)
 }
 
 // refuseDownload returns the error for the download of a protected version.

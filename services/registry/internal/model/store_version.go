@@ -11,13 +11,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 )
 
 const versionColumns = `id, model_id, version, status, status_reason, lifecycle, run_id, artifact_id, format, digest,
-	size_bytes, uri, file, packed, facts, created_at, protected, protected_datasets`
+	size_bytes, uri, file, packed, facts, created_at, protected, protected_datasets, base, pickle`
 
-// versionShown is the column list of reads.
-const versionShown = versionColumns + `, card_digest, promoted_by, promoted_at`
+// versionListed is the column list of lists, which do not show the files. versionShown is that of other reads.
+const (
+	versionListed = versionColumns + `, card_digest, promoted_by, promoted_at, '[]'::json AS files`
+	versionShown  = versionColumns + `, card_digest, promoted_by, promoted_at, files`
+)
 
 // InsertVersion inserts a version under the model's next number, or returns the existing version with the same digest.
 func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *Version, fresh bool, err error) {
@@ -30,13 +34,15 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 	if err != nil || known != nil {
 		return known, false, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO model_version (`+versionColumns+`)
+	_, err = tx.Exec(ctx, `INSERT INTO model_version (`+versionColumns+`, files)
 		VALUES (@id, @model_id, @version, @status, @status_reason, @lifecycle, @run_id, @artifact_id, @format, @digest,
-			@size_bytes, @uri, @file, @packed, @facts, @created_at, @protected, coalesce(@protected_datasets, '{}'::text[]))`, pgx.StrictNamedArgs{
+			@size_bytes, @uri, @file, @packed, @facts, @created_at, @protected, coalesce(@protected_datasets, '{}'::text[]),
+			@base, @pickle, @files)`, pgx.StrictNamedArgs{
 		"id": v.ID, "model_id": v.ModelID, "version": v.Number, "status": v.Status, "status_reason": v.StatusReason,
 		"lifecycle": v.Lifecycle, "run_id": v.RunID, "artifact_id": v.ArtifactID, "format": v.Format, "digest": v.Digest,
 		"size_bytes": v.Size, "uri": v.URI, "file": v.File, "packed": v.Packed, "facts": []byte(v.Facts),
 		"created_at": v.CreatedAt, "protected": v.Protected, "protected_datasets": v.ProtectedDatasets,
+		"files": append([]manifest.File{}, v.Files...), "base": v.Base, "pickle": v.Pickle,
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert a version of a model: %w", err)
@@ -94,7 +100,7 @@ func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) 
 
 // Versions returns the versions of a model, newest first.
 func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p request.Page) ([]*Version, error) {
-	rows, err := q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1
+	rows, err := q.Query(ctx, `SELECT `+versionListed+` FROM model_version WHERE model_id = $1
 		ORDER BY version DESC LIMIT $2 OFFSET $3`, modelID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a model: %w", err)

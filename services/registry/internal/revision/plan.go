@@ -22,7 +22,9 @@ const defaultPool = "default"
 // Plan is the part of an engine's order that is fixed when the revision is created, because the rows from which it is
 // built may change.
 type Plan struct {
+	// Model is the first file of the model, and More are the others. Plans of earlier versions have only Model.
 	Model       File     `json:"model"`
+	More        []File   `json:"more,omitempty"`
 	ModelDigest string   `json:"model_digest"`
 	ServedNames []string `json:"served_names"`
 	Task        string   `json:"task"`
@@ -33,13 +35,26 @@ type Plan struct {
 	Protected bool `json:"protected,omitempty"`
 }
 
-// File is the object with the model's bytes.
+// File is an object with bytes of the model.
 type File struct {
 	Path   string `json:"path"`
 	URI    string `json:"uri"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	Packed bool   `json:"packed"`
+}
+
+// Files returns the first file of a version of a model, and the others.
+func Files(v *model.Version) (first File, more []File) {
+	for i, o := range model.ToObjects(v) {
+		f := File{Path: o.GetPath(), URI: o.GetUri(), Size: o.GetSizeBytes(), SHA256: o.GetSha256(), Packed: o.GetUnpack()}
+		if i == 0 {
+			first = f
+			continue
+		}
+		more = append(more, f)
+	}
+	return first, more
 }
 
 // WithDefaults returns the settings with defaults for the fields that the caller left out.
@@ -67,6 +82,8 @@ func (s Serving) Check(v *model.Version) error {
 	switch {
 	case v.Status != model.StatusReady:
 		return refused("version %d of the model is %s: %s", v.Number, v.Status, v.StatusReason)
+	case v.Format == model.FormatPEFT:
+		return refused("version %d of the model is an adapter; deploy the merged model, which the run that trained it exports", v.Number)
 	case s.Engine == EngineLlamaCpp && v.Format != model.FormatGGUF:
 		return refused("engine llamacpp serves only gguf, but version %d of the model is %s; register its gguf artifact or use the engine \"command\"",
 			v.Number, v.Format)

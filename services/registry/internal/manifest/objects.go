@@ -1,4 +1,4 @@
-package dataset
+package manifest
 
 import (
 	"context"
@@ -27,9 +27,15 @@ const (
 	atOnce = 32
 )
 
-// objects looks up the object of each digest in the files once and returns the results by digest. The result for a
-// missing object is nil.
-func (s *Server) objects(ctx context.Context, d *Dataset, v *Version, files []File) (map[string]*blob.Info, error) {
+// Objects are the objects of a version. Key returns the key of the object with a SHA-256.
+type Objects struct {
+	Blobs blob.Store
+	Key   func(sha256 string) string
+}
+
+// find looks up the object of each digest in the files once and returns the results by digest. The result for a missing
+// object is nil.
+func (o Objects) find(ctx context.Context, files []File) (map[string]*blob.Info, error) {
 	index := map[string]int{}
 	var sums []string
 	for _, f := range files {
@@ -43,7 +49,7 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version, files []Fi
 	group.SetLimit(atOnce)
 	for i, sum := range sums {
 		group.Go(func() error {
-			info, err := s.Blobs.Stat(ctx, v.key(d, sum))
+			info, err := o.Blobs.Stat(ctx, o.Key(sum))
 			if fault.Is(err, fault.Absent) {
 				return nil
 			}
@@ -52,7 +58,7 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version, files []Fi
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("look up the objects of a dataset: %w", err)
+		return nil, fmt.Errorf("look up the objects of a version: %w", err)
 	}
 	found := make(map[string]*blob.Info, len(sums))
 	for sum, i := range index {
@@ -61,13 +67,14 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version, files []Fi
 	return found, nil
 }
 
-// targets returns one signed upload for each digest whose object is missing. They are at most maxTargets and, except for
-// the first one, at most room bytes. It looks up the objects in batches and stops at a limit.
-func (s *Server) targets(ctx context.Context, d *Dataset, v *Version, room int) ([]*registryv1.UploadTarget, error) {
+// Targets returns one signed upload for each digest whose object is missing. They are at most maxTargets and, except for
+// the first one, fit into a response with used bytes. It looks up the objects in batches and stops at a limit.
+func (o Objects) Targets(ctx context.Context, all []File, used int) ([]*registryv1.UploadTarget, error) {
 	var out []*registryv1.UploadTarget
+	room := maxResponse - used
 	signedFor := map[string]bool{}
-	for files := range slices.Chunk(v.Manifest, maxTargets) {
-		found, err := s.objects(ctx, d, v, files)
+	for files := range slices.Chunk(all, maxTargets) {
+		found, err := o.find(ctx, files)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +83,7 @@ func (s *Server) targets(ctx context.Context, d *Dataset, v *Version, room int) 
 				continue
 			}
 			signedFor[f.SHA256] = true
-			signed, err := s.Blobs.SignPut(ctx, v.key(d, f.SHA256), blob.SignOptions{Size: f.Size, SHA256: f.SHA256})
+			signed, err := o.Blobs.SignPut(ctx, o.Key(f.SHA256), blob.SignOptions{Size: f.Size, SHA256: f.SHA256})
 			if err != nil {
 				return nil, fmt.Errorf("sign an upload: %w", err)
 			}
@@ -98,4 +105,23 @@ func (s *Server) targets(ctx context.Context, d *Dataset, v *Version, room int) 
 func sizeInList(m proto.Message) int {
 	const tag = 1
 	return tag + protowire.SizeBytes(proto.Size(m))
+}
+
+// Verify returns an error unless the objects of the files exist with the size and the digest in the manifest.
+func (o Objects) Verify(ctx context.Context, files []File) error {
+	found, err := o.find(ctx, files)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		info := found[f.SHA256]
+		switch {
+		case info == nil:
+			return fault.New(fault.Refused, "object_missing", "file %s has not been uploaded", f.Path)
+		case info.Size != f.Size || info.SHA256 != f.SHA256:
+			return fault.New(fault.Refused, "object_differs", "file %s has %d bytes with sha256 %s; the manifest states %d bytes with sha256 %s",
+				f.Path, info.Size, info.SHA256, f.Size, f.SHA256)
+		}
+	}
+	return nil
 }
