@@ -27,6 +27,9 @@ def deployment(h: Harness) -> str:
 # Models and deployments.
 body("createModel", lambda h: {"name": h.unique("m"), "project": h["project"]})
 GOOD["createModelVersion"] = lambda h: Good(path={"model_id": model(h)}, body={"source": {"run_id": h["run"], "artifact_id": h["artifact"]}})
+GOOD["signModelUploads"] = lambda h: Good(
+    path={"model_id": model(h)}, body={"files": [{"path": "model.gguf", "size_bytes": 1, "sha256": "e3" * 32}]}
+)
 for _name in ("promoteModelVersion", "archiveModelVersion"):
     GOOD[_name] = lambda h: Good(path={"model_id": version(h), "version": "1"})
 GOOD["putModelCard"] = lambda h: Good(path={"model_id": version(h), "version": "1"}, body={"content": "# Card\n"})

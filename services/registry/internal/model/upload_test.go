@@ -329,6 +329,19 @@ func TestCreateModelVersion_filesOfFailingStore(t *testing.T) {
 	}))
 }
 
+func TestSignModelUploads_failingStore(t *testing.T) {
+	t.Parallel()
+	d := newServerHarness(t)
+	m := d.model("m")
+	d.Blobs = failingReads{d.blobs}
+	_, err := d.sign(ann(t), m, false, "model.gguf", "x")
+	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
+}
+
+func (failingReads) Stat(context.Context, string) (blob.Info, error) {
+	return blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the disk is gone")
+}
+
 type failingReads struct{ blob.Store }
 
 func (failingReads) OpenKnown(context.Context, blob.Info) (io.ReadCloser, error) {
