@@ -52,6 +52,11 @@ export function CardTab({ version }: { version: ModelVersion }) {
           <Fact label={t("size")}>
             <Bytes value={version.size_bytes} />
           </Fact>
+          {version.base ? (
+            <Fact label={t("base")} wide>
+              <CopyId id={version.base} />
+            </Fact>
+          ) : null}
           {factsOf(version.facts).map(([name, value]) => (
             <Fact key={name} label={t(`facts.${name}`, { defaultValue: name })}>
               {typeof value === "number" ? <Num value={value} /> : <UntrustedText text={value} longest={200} />}

@@ -84,7 +84,7 @@ func TestCreateModelVersion_files(t *testing.T) {
 	v, err := d.create(ann(t), m, "", false, parts...)
 	require.NoError(t, err)
 	require.Equal(t, "ready", v.GetStatus(), v.GetStatusReason())
-	require.Nil(t, v.Source)
+	require.Nil(t, v.GetSource())
 	require.Nil(t, v.Base)
 	require.False(t, v.GetPickle())
 	require.EqualValues(t, len(parts[1])+len(parts[3])+len(parts[5]), v.GetSizeBytes())
@@ -249,7 +249,7 @@ func TestCreateModelVersion_adapter(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, v.Base)
 	_, err = d.create(ann(t), m, "mdl/team/adapter@1", false, append(parts, "README.md", "x")...)
-	require.ErrorContains(t, err, "in the format safetensors", "an adapter is no base")
+	require.ErrorContains(t, err, "in the format safetensors", "an adapter cannot be a base")
 }
 
 // An adapter that a run made belongs to the version from which the run started.

@@ -92,10 +92,10 @@ func (f *folder) template(name string, r io.Reader, size int64) error {
 		var c struct {
 			Template any `json:"chat_template"`
 		}
-		if json.Unmarshal(raw, &c) != nil || f.facts.ChatTemplateSHA256 != "" {
-			return nil // The engine reports a tokenizer that it cannot read. A file of its own has precedence.
+		// A file of its own has precedence. The engine reports a configuration that it cannot read.
+		if text = ""; json.Unmarshal(raw, &c) == nil && f.facts.ChatTemplateSHA256 == "" {
+			text, _ = c.Template.(string)
 		}
-		text, _ = c.Template.(string)
 	}
 	if text == "" {
 		return nil

@@ -86,55 +86,75 @@ func TestFiles(t *testing.T) {
 		words  string
 	}{
 		"folder": {
-			"safetensors", []string{"config.json", llamaConfig, "model.safetensors", part(5), "onnx/x.safetensors", "bad", "README.md", "x"},
-			modelfile.Facts{Architecture: "llama", Parameters: 5, Tensors: 1, Dtype: "u8"}, "config.json model.safetensors", "",
+			"safetensors",
+			[]string{"config.json", llamaConfig, "model.safetensors", part(5), "onnx/x.safetensors", "bad", "README.md", "x"},
+			modelfile.Facts{Architecture: "llama", Parameters: 5, Tensors: 1, Dtype: "u8"},
+			"config.json model.safetensors", "",
 		},
 		"a copy in parts is not counted": {
-			"safetensors", []string{"1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors", part(5), "model.safetensors.index.json", index},
-			modelfile.Facts{Architecture: "llama", Parameters: 5, Tensors: 1, Dtype: "u8"}, "config.json model.safetensors", "",
+			"safetensors",
+			[]string{"1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors", part(5), "model.safetensors.index.json", index},
+			modelfile.Facts{Architecture: "llama", Parameters: 5, Tensors: 1, Dtype: "u8"},
+			"config.json model.safetensors", "",
 		},
 		"parts": {
-			"safetensors", []string{"1.safetensors", part(5), "2.safetensors", part(6), "config.json", llamaConfig, "model.safetensors.index.json", index},
+			"safetensors",
+			[]string{"1.safetensors", part(5), "2.safetensors", part(6), "config.json", llamaConfig, "model.safetensors.index.json", index},
 			modelfile.Facts{Architecture: "llama", Parameters: 11, Tensors: 2, Dtype: "u8"},
 			"1.safetensors 2.safetensors config.json model.safetensors.index.json", "",
 		},
 		"part missing": {
-			"safetensors", []string{"1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors.index.json", index},
-			modelfile.Facts{}, "", `"2.safetensors", which is missing`,
+			"safetensors",
+			[]string{"1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors.index.json", index},
+			modelfile.Facts{},
+			"", `"2.safetensors", which is missing`,
 		},
-		"index is no JSON": {
-			"safetensors", []string{"1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors.index.json", "{"},
-			modelfile.Facts{}, "", "model.safetensors.index.json is not valid JSON",
+		"index has no valid JSON": {
+			"safetensors",
+			[]string{"1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors.index.json", "{"},
+			modelfile.Facts{},
+			"", "model.safetensors.index.json is not valid JSON",
 		},
 		"single file": {
-			"safetensors", []string{"weights.safetensors", part(5)},
-			modelfile.Facts{Parameters: 5, Tensors: 1, Dtype: "u8"}, "weights.safetensors", "",
+			"safetensors",
+			[]string{"weights.safetensors", part(5)},
+			modelfile.Facts{Parameters: 5, Tensors: 1, Dtype: "u8"},
+			"weights.safetensors", "",
 		},
 		"chat template": {
-			"safetensors", []string{"chat_template.jinja", "abc", "config.json", `{"model_type":"qwen2","quantization_config":{"quant_method":"awq"}}`,
-				"model.safetensors", part(5), "tokenizer_config.json", `{"chat_template":"other"}`},
-			modelfile.Facts{Architecture: "qwen2", Parameters: 5, Tensors: 1, Dtype: "u8", Quantization: "awq",
-				ChatTemplateSHA256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+			"safetensors",
+			[]string{
+				"chat_template.jinja", "abc", "config.json", `{"model_type":"qwen2","quantization_config":{"quant_method":"awq"}}`,
+				"model.safetensors", part(5), "tokenizer_config.json", `{"chat_template":"other"}`,
+			},
+			modelfile.Facts{
+				Architecture: "qwen2", Parameters: 5, Tensors: 1, Dtype: "u8", Quantization: "awq",
+				ChatTemplateSHA256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+			},
 			"chat_template.jinja config.json model.safetensors tokenizer_config.json", "",
 		},
 		"template of the tokenizer": {
-			"safetensors", []string{"config.json", llamaConfig, "model.safetensors", part(5), "tokenizer_config.json", `{"chat_template":"abc"}`},
-			modelfile.Facts{Architecture: "llama", Parameters: 5, Tensors: 1, Dtype: "u8",
-				ChatTemplateSHA256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+			"safetensors",
+			[]string{"config.json", llamaConfig, "model.safetensors", part(5), "tokenizer_config.json", `{"chat_template":"abc"}`},
+			modelfile.Facts{
+				Architecture: "llama", Parameters: 5, Tensors: 1, Dtype: "u8",
+				ChatTemplateSHA256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+			},
 			"config.json model.safetensors tokenizer_config.json", "",
 		},
 		"adapter": {
-			"peft", []string{"adapter_config.json", adapter, "adapter_model.safetensors", part(5), "config.json", "bad"},
+			"peft",
+			[]string{"adapter_config.json", adapter, "adapter_model.safetensors", part(5), "config.json", "bad"},
 			modelfile.Facts{Parameters: 5, Tensors: 1, Dtype: "u8", AdapterType: "LORA", AdapterRank: 8, BaseModel: "/tmp/base"},
 			"adapter_config.json adapter_model.safetensors", "",
 		},
-		"adapter that is no JSON": {
+		"adapter that has no valid JSON": {
 			"peft", []string{"adapter_config.json", "[", "adapter_model.safetensors", part(5)}, modelfile.Facts{}, "", "adapter_config.json is not valid JSON",
 		},
 		"gguf": {
 			"gguf", []string{"README.md", "x", "sub/model.gguf", model().String()}, ggufFacts(t), "sub/model.gguf", "",
 		},
-		"gguf that is none": {"gguf", []string{"model.gguf", "GGML0000"}, modelfile.Facts{}, "", "not GGUF"},
+		"another format as gguf": {"gguf", []string{"model.gguf", "GGML0000"}, modelfile.Facts{}, "", "not GGUF"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ const (
 	wholeName         = "model.safetensors"
 	indexName         = "model.safetensors.index.json"
 	templateName      = "chat_template.jinja"
-	tokenizerName     = "tokenizer_config.json"
+	tokenizerName     = "tokenizer_config.json" //nolint:gosec // the name of a file, not a credential
 	ggufSuffix        = ".gguf"
 	weightsSuffix     = ".safetensors"
 )
@@ -67,12 +66,12 @@ func Format(paths []string) (string, error) {
 		"or a folder with %s and %s", configName, adapterConfigName, adapterName)
 }
 
-// pickleSuffixes are the suffixes of files that libraries load with pickle.
-var pickleSuffixes = []string{".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".nemo"}
+// pickleName matches the names of files that libraries load with pickle.
+var pickleName = regexp.MustCompile(`(?i)\.(bin|pt|pth|pkl|pickle|ckpt|joblib|nemo)$`)
 
 // IsPickle reports whether a file is a pickle, or may contain one, by its path or its first bytes. Head may be empty.
 func IsPickle(name string, head []byte) bool {
-	return slices.Contains(pickleSuffixes, strings.ToLower(path.Ext(name))) || picklePrefix(head)
+	return pickleName.MatchString(name) || picklePrefix(head)
 }
 
 // PickleHead is the number of first bytes of a file by which IsPickle recognizes a pickle.
