@@ -51,12 +51,23 @@ func (fixed) recipes(name string) ([]jobspec.Recipe, error) {
 		old := r
 		old.Version, old.Digest, old.State = "0.9.0", "sha256:d0", "withdrawn"
 		return []jobspec.Recipe{old, r}, nil
+	case "sft/lora":
+		return []jobspec.Recipe{{
+			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
+			ParamsSchema: []byte(`{"properties":{"optim.lr":{"type":"number"}}}`),
+			Inputs:       []jobspec.Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model", Required: true, Format: "safetensors"}},
+		}}, nil
 	case CustomRecipe:
 		return []jobspec.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
 	case "broken/catalog":
 		return nil, fault.New(fault.Unavailable, "", "the registry is unavailable")
 	}
 	return nil, nil
+}
+
+// tune makes the draft one of a recipe that needs a model.
+func tune(d *Draft, model string) {
+	d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name, d.Spec.Bindings.Model = "sft/lora", "sft/lora", model
 }
 
 func (fixed) inputs(b jobspec.Bindings) *jobspec.Inputs {
@@ -71,6 +82,12 @@ func (fixed) inputs(b jobspec.Bindings) *jobspec.Inputs {
 			in.Protected = in.Protected || ref == "ds/default/protected@latest"
 			in.Datasets = append(in.Datasets, jobspec.Bound{Name: name, Ref: strings.Replace(ref, "@latest", "@7", 1)})
 		}
+	}
+	switch b.Model {
+	case "mdl/default/gguf@1":
+		in.Model = &jobspec.Bound{Ref: b.Model, Format: "gguf"}
+	case "mdl/default/base@1":
+		in.Model = &jobspec.Bound{Ref: b.Model, Format: "safetensors"}
 	}
 	return in
 }
@@ -236,7 +253,15 @@ func TestRunRefusalNamesGate(t *testing.T) {
 		"absent dataset":                    {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/default/absent@1"},
 		"hidden dataset":                    {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
 		"unreadable dataset":                {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
-		"protected dataset":                 {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/protected@latest" }, "", "", ""},
+		"model in another format": {func(d *Draft) {
+			tune(d, "mdl/default/gguf@1")
+		}, fault.Refused, "bindings", "bindings: the recipe sft/lora needs a model in the format safetensors; mdl/default/gguf@1 is in the format gguf"},
+		"required model missing": {func(d *Draft) { tune(d, "") }, fault.Refused, "bindings",
+			"bindings: the recipe sft/lora needs a model: bind the reference of a version, such as mdl/default/my-model@1"},
+		"required model": {func(d *Draft) {
+			tune(d, "mdl/default/base@1")
+		}, "", "", ""},
+		"protected dataset": {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/protected@latest" }, "", "", ""},
 		"protected, own command": {func(d *Draft) {
 			custom(d)
 			d.Spec.Bindings.Datasets = map[string]string{"train": "ds/default/protected@latest"}
