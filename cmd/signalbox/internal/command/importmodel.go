@@ -38,6 +38,12 @@ of the files are not valid, the version is rejected, and the exit status is 2.`,
 signalbox models import llama-q4 llama-3.2-1b-q4_k_m.gguf
 signalbox models import sums-lora ./adapter --base llama@1
 signalbox models import llama ./llama-3.2-1b --list-files`,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault // files
+			}
+			return t.complete(modelKind())(cmd, args, typed)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return t.runImport(cmd, args[0], args[1], o) },
 	}
 	f := cmd.Flags()
