@@ -42,6 +42,8 @@ func modelVersionKind() kind {
 		{Name: "architecture", Path: "facts.architecture"},
 		{Name: "parameters", Path: "facts.parameters"},
 		{Name: "dtype", Path: "facts.dtype"},
+		{Name: "adapter", Path: "facts.adapter_type"},
+		{Name: "rank", Path: "facts.adapter_rank"},
 		{Name: "protected"},
 		{Name: "created", Path: "created_at", As: output.Time},
 	}}

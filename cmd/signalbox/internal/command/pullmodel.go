@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
 	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/archive"
 )
 
 func (t *tool) pullModel() *cobra.Command {
@@ -79,8 +81,11 @@ func (t *tool) pullFolder(ctx context.Context, c *client.Client, dir string, pac
 	}
 	progress.Wait()
 	if err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			t.Say("run the same command again to continue")
+		case errors.Is(err, archive.ErrUnpack):
+			err = fmt.Errorf("%w; with --packed, the tar file is kept as it is", err)
 		}
 		return err
 	}

@@ -125,6 +125,7 @@ func TestPullModel_hostileFolder(t *testing.T) {
 			got := s.run("models", "pull", "llama@1", "--dir", dir)
 			require.Equal(t, 1, got.code, got.err)
 			require.Contains(t, got.err, "the archive cannot be unpacked")
+			require.Contains(t, got.err, "with --packed, the tar file is kept as it is")
 			require.NoFileExists(t, filepath.Join(above, "escaped"))
 			require.Empty(t, filesBelow(t, dir), "no file appears unless all are valid")
 		})
