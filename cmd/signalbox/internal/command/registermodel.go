@@ -148,7 +148,7 @@ func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string
 		return id, number, nil
 	}
 	if m.Latest == nil {
-		return "", 0, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models register makes one", name)}
+		return "", 0, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models import or register makes one", name)}
 	}
 	return id, *m.Latest, nil
 }
@@ -161,10 +161,6 @@ func (t *tool) modelVersionPath(cmd *cobra.Command, called string) (*client.Clie
 	}
 	id, version, err := t.modelVersion(cmd.Context(), c, called)
 	return c, modelKind().at(id, "versions", strconv.Itoa(version)), err
-}
-
-func (t *tool) pullModel() *cobra.Command {
-	return t.pullVersion(modelKind(), "MODEL[@VERSION|@ALIAS]", "signalbox models pull my-model@champion --dir model", t.modelVersionPath)
 }
 
 func (t *tool) card() *cobra.Command {
