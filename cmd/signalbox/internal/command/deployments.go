@@ -83,7 +83,7 @@ type servingOptions struct {
 func (o *servingOptions) flags(cmd *cobra.Command, t *tool) {
 	f := cmd.Flags()
 	f.StringVar(&o.model, "model", "", "model to serve: MODEL, MODEL@VERSION or MODEL@ALIAS; its newest version by default")
-	f.StringVar(&o.engine, "engine", "", "engine: llamacpp or command")
+	f.StringVar(&o.engine, "engine", "", "engine: llamacpp for gguf, transformers for safetensors, or command; the one for the version's format by default")
 	f.StringVar(&o.pool, "pool", "", "pool of nodes to serve on")
 	f.IntVar(&o.gpus, "gpus", 0, "number of GPUs")
 	f.StringArrayVar(&o.args, "arg", nil, "argument for the engine; can be repeated")
@@ -93,6 +93,7 @@ func (o *servingOptions) flags(cmd *cobra.Command, t *tool) {
 	f.BoolVar(&o.wait, "wait", false, "wait until the revision is ready or has failed")
 	f.BoolVar(&o.promote, "promote", false, "wait until the revision is ready, and send it all calls")
 	must(cmd.RegisterFlagCompletionFunc("model", t.completeFlag(modelKind())))
+	must(cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]string{"llamacpp", "transformers", "command"}, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // body returns the request for a revision.
