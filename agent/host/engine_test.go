@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
@@ -33,24 +34,35 @@ func TestEngine_llamacpp(t *testing.T) {
 	})
 }
 
-// TestEngine_command runs mlx-lm, an engine that checks no API key and has no driver of its own.
-func TestEngine_command(t *testing.T) {
+// TestEngine_folder serves a model in the layout of Hugging Face. mlx-lm checks no API key and has no driver of its own.
+// The environment of transformers has 4 GB, so that `make test` leaves it out.
+func TestEngine_folder(t *testing.T) {
 	t.Parallel()
 	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
 	require.NoError(t, err)
+	engines := map[string]executortest.EngineCase{"command": {Spec: executor.EngineSpec{
+		Driver:      "command",
+		Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
+		Environment: executor.EnvironmentSpec{Requirements: string(lock)},
+	}}}
+	if draw.Whole() {
+		engines["transformers"] = executortest.EngineCase{
+			Spec: executor.EngineSpec{Driver: "transformers", Args: []string{"--ctx-size", "64", "--threads", "1"}}, ChecksKey: true,
+		}
+	}
 	packed := tarOf(t, filepath.Join(tinyModel(t), "hf"))
-	executortest.RunEngine(t, withIndex, executortest.EngineCase{
-		Spec: executor.EngineSpec{
-			Driver: "command", ServedNames: []string{"default"}, Task: "chat",
-			Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
-			Environment: executor.EnvironmentSpec{Requirements: string(lock)},
-		},
-		Model: func(p *executortest.ControlPlane) []executor.ObjectRef {
-			ref := p.Put("model.tar", packed)
-			ref.Unpack = true
-			return []executor.ObjectRef{ref}
-		},
-	})
+	for name, c := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.Spec.ServedNames, c.Spec.Task = []string{"default"}, "chat"
+			c.Model = func(p *executortest.ControlPlane) []executor.ObjectRef {
+				ref := p.Put("model.tar", packed)
+				ref.Unpack = true
+				return []executor.ObjectRef{ref}
+			}
+			executortest.RunEngine(t, withIndex, c)
+		})
+	}
 }
 
 // withIndex opens an executor whose environments are installed from the user's package index.
