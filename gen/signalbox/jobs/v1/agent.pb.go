@@ -982,7 +982,7 @@ type EngineSpec struct {
 	DeploymentId   string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	RevisionId     string                 `protobuf:"bytes,2,opt,name=revision_id,json=revisionId,proto3" json:"revision_id,omitempty"`
 	RevisionNumber int32                  `protobuf:"varint,3,opt,name=revision_number,json=revisionNumber,proto3" json:"revision_number,omitempty"`
-	// `llamacpp` or `command`.
+	// `llamacpp`, `transformers` or `command`.
 	Driver string `protobuf:"bytes,4,opt,name=driver,proto3" json:"driver,omitempty"`
 	// Files of the model, placed in the model folder.
 	Model []*ObjectRef `protobuf:"bytes,5,rep,name=model,proto3" json:"model,omitempty"`
