@@ -159,6 +159,8 @@ class Engine:
         local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         self.names: list[str] = options.alias
         self.tokenizer = AutoTokenizer.from_pretrained(options.model, **local)
+        if not self.tokenizer("a", add_special_tokens=False)["input_ids"]:
+            raise ValueError(f"the folder {options.model} has no tokenizer, or one without a vocabulary")
         self.model = AutoModelForCausalLM.from_pretrained(
             options.model, dtype=options.dtype, device_map="auto", use_safetensors=True, attn_implementation=options.attn_implementation, **local
         ).eval()

@@ -71,6 +71,9 @@ func (t *tool) deployments() *cobra.Command {
 	)
 }
 
+// maxRequirements is the maximum size of the requirements of an engine, that of the server.
+const maxRequirements = 1 << 20
+
 // servingOptions are the flags of a new revision.
 type servingOptions struct {
 	model, engine, pool string
@@ -122,7 +125,7 @@ func (t *tool) revisionBody(cmd *cobra.Command, c *client.Client, o servingOptio
 		serving["gpus"] = o.gpus
 	}
 	if o.requirements != "" {
-		lock, err := t.readFile(o.requirements, maxBody)
+		lock, err := t.readFile(o.requirements, maxRequirements)
 		if err != nil {
 			return nil, err
 		}
