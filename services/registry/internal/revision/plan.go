@@ -3,10 +3,12 @@ package revision
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 )
 
@@ -105,12 +107,20 @@ func (s Serving) Check(v *model.Version, task string) error {
 			v.Number, v.Format, engineFor(v.Format))
 	case s.Engine == EngineTransformers && v.Format != model.FormatSafetensors:
 		return refused("engine transformers serves only safetensors, but version %d of the model is %s; use %s", v.Number, v.Format, engineFor(v.Format))
+	case s.Engine == EngineTransformers && !hasConfig(v):
+		return refused("engine transformers needs the whole folder in the Hugging Face layout, but version %d of the model is only a file of weights; "+
+			"import the folder, or register the artifact with it", v.Number)
 	case s.Engine == EngineTransformers && task == taskEmbedding:
 		return refused("engine transformers computes no embeddings; register a gguf file of the model or use the engine \"command\"")
 	case len(s.Command) > 0 || s.Requirements != "":
 		return refused("serving.command and serving.requirements belong to the engine command, not to %s", s.Engine)
 	}
 	return checkOptions(s.Engine, s.Args)
+}
+
+// hasConfig reports whether a version consists of a folder with a configuration.
+func hasConfig(v *model.Version) bool {
+	return v.Packed || slices.ContainsFunc(v.Files, func(f manifest.File) bool { return f.Path == "config.json" })
 }
 
 // engineFor names the engines for versions of the given format.

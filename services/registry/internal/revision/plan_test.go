@@ -6,22 +6,29 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 func TestServing_Check(t *testing.T) {
 	t.Parallel()
-	safetensors := func(v *model.Version) { v.Format = model.FormatSafetensors }
+	safetensors := func(v *model.Version) { v.Format, v.Packed = model.FormatSafetensors, true }
 	cases := map[string]struct {
 		change  func(*model.Version)
 		serving revision.Serving
 		words   string
 	}{
-		"gguf":                       {nil, revision.Serving{}, ""},
-		"command":                    {safetensors, revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}, ""},
-		"rejected":                   {func(v *model.Version) { v.Status, v.StatusReason = model.StatusRejected, "malformed" }, revision.Serving{}, "malformed"},
-		"safetensors":                {safetensors, revision.Serving{Args: []string{"--dtype", "float32", "-c=4096"}}, ""},
+		"gguf":        {nil, revision.Serving{}, ""},
+		"command":     {safetensors, revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}, ""},
+		"rejected":    {func(v *model.Version) { v.Status, v.StatusReason = model.StatusRejected, "malformed" }, revision.Serving{}, "malformed"},
+		"safetensors": {safetensors, revision.Serving{Args: []string{"--dtype", "float32", "-c=4096"}}, ""},
+		"uploaded folder": {func(v *model.Version) {
+			v.Format, v.Files = model.FormatSafetensors, []manifest.File{{Path: "config.json"}, {Path: "model.safetensors"}}
+		}, revision.Serving{}, ""},
+		"only weights": {func(v *model.Version) {
+			v.Format, v.Files = model.FormatSafetensors, []manifest.File{{Path: "model.safetensors"}}
+		}, revision.Serving{}, "needs the whole folder"},
 		"safetensors with llamacpp":  {safetensors, revision.Serving{Engine: revision.EngineLlamaCpp}, "register its gguf artifact or use the engine transformers"},
 		"gguf with transformers":     {nil, revision.Serving{Engine: revision.EngineTransformers}, "use the engine llamacpp"},
 		"adapter":                    {func(v *model.Version) { v.Format = model.FormatPEFT }, revision.Serving{}, "deploy the merged model"},
@@ -50,7 +57,7 @@ func TestServing_Check(t *testing.T) {
 
 func TestServing_Check_embedding(t *testing.T) {
 	t.Parallel()
-	v := &model.Version{Number: 1, Status: model.StatusReady, Format: model.FormatSafetensors}
+	v := &model.Version{Number: 1, Status: model.StatusReady, Format: model.FormatSafetensors, Packed: true}
 	require.ErrorContains(t, revision.Serving{}.WithDefaults(v.Format).Check(v, "embedding"), "transformers computes no embeddings")
 	v.Format = model.FormatGGUF
 	require.NoError(t, revision.Serving{}.WithDefaults(v.Format).Check(v, "embedding"))
@@ -60,7 +67,7 @@ func TestServing_Check_embedding(t *testing.T) {
 func TestServing_Check_protectedModelNeedsOwnEngine(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{model.FormatGGUF, model.FormatSafetensors} {
-		v := &model.Version{Number: 1, Status: model.StatusReady, Format: format, Protected: true}
+		v := &model.Version{Number: 1, Status: model.StatusReady, Format: format, Packed: true, Protected: true}
 		require.NoError(t, revision.Serving{}.WithDefaults(format).Check(v, "chat"))
 		err := revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}.WithDefaults(format).Check(v, "chat")
 		require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "dataset_protected"), "%v", err)
