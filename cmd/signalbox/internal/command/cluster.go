@@ -47,7 +47,7 @@ func nodeKind() kind {
 			{Name: "reason", Wide: true},
 			{Name: "version", Wide: true},
 		},
-		details: []output.Column{{Name: "limits"}, {Name: "drain"}, {Name: "joined", Path: "joined_at", As: output.Time}},
+		details: []output.Column{{Name: "limits"}, {Name: "pythons"}, {Name: "drain"}, {Name: "joined", Path: "joined_at", As: output.Time}},
 	}
 }
 
