@@ -48,7 +48,7 @@ func TestFineTune_commandsExist(t *testing.T) {
 const fineTuneLimit = 15 * time.Minute
 
 // TestFineTune follows the guide on fine-tuning: an adapter is trained from a tiny base, paused, resumed after all
-// processes were killed, merged, served by both engines with the same answer, and loaded with plain PEFT. The
+// processes were killed, merged, served by both engines with the same response, and loaded with plain PEFT. The
 // environments have 5 GB each, so `make test` only checks that the commands exist.
 func TestFineTune(t *testing.T) {
 	t.Parallel()

@@ -37,8 +37,9 @@ type Attempt struct {
 	// Why the attempt ended, with the same values as for a job; null while the attempt has not ended, and if it was
 	// paused.
 	EndReason *string `protobuf:"bytes,4,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
-	// What happened, as text; null while the attempt has not ended, and if it succeeded or was paused. If the run is
-	// protected, the text contains nothing that its processes reported or printed.
+	// What happened, as text; null if the attempt succeeded or was paused. While the attempt has not ended, it is what its
+	// node does, such as building the environment; null while the process runs. If the run is protected, the text contains
+	// nothing that its processes reported or printed.
 	Message *string `protobuf:"bytes,5,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	// Exit code of the attempt's process; -1 if a signal ended the process or none was started; null while the attempt
 	// has not ended. If the attempt has several nodes, the code is that of the node that best explains the end.

@@ -246,6 +246,7 @@ type Attempt struct {
 	NodeID   string // the node of rank 0
 	Held     int    // GPUs charged to the job's owner and team; released once
 	Phase    string // the executor's phase
+	Doing    string // what the executor does while the attempt has not ended; it is not saved
 	ExitCode *int
 
 	EndReason string

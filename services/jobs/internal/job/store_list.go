@@ -96,7 +96,9 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
 	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
-	running_at, ended_at, listens_at, resumed_from, closing, collected, heard_signal, resumed_step`
+	running_at, ended_at, listens_at, resumed_from, closing, collected, heard_signal, resumed_step,
+	coalesce((SELECT w.detail FROM work w WHERE attempt.ended_at IS NULL AND w.kind = 'attempt' AND w.job_id = attempt.job_id
+		AND w.attempt = attempt.number AND w.detail <> '' ORDER BY w.rank LIMIT 1), '') AS doing`
 
 // Attempt returns one attempt of a job.
 func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number int) (*Attempt, error) {

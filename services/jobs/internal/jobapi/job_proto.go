@@ -90,7 +90,7 @@ func checkpointToProto(c *job.Checkpoint) *jobsv1.Checkpoint {
 func attemptToProto(a *job.Attempt) *jobsv1.Attempt {
 	m := &jobsv1.Attempt{
 		Number: int32(a.Number), State: string(a.State), NodeId: request.NonEmpty(a.NodeID), EndReason: request.NonEmpty(a.EndReason),
-		Message: request.NonEmpty(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: request.OptionalTime(a.StartingAt),
+		Message: request.NonEmpty(cmp.Or(a.Message, a.Doing)), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: request.OptionalTime(a.StartingAt),
 		ExecutorRunningAt: request.OptionalTime(a.ExecutorRunningAt), RunningAt: request.OptionalTime(a.RunningAt), EndedAt: request.OptionalTime(a.EndedAt),
 		Phase: request.NonEmpty(a.Phase), ResumedFrom: request.NonEmpty(a.ResumedFrom),
 		Collected: a.Collected,
@@ -158,7 +158,7 @@ func template(d *admission.Draft, jobID, runID string) ([]byte, error) {
 		m.Datasets = append(m.Datasets, &jobsv1.DatasetInput{Name: b.Name, Ref: b.Ref, Digest: b.Digest, Files: jobspec.ObjectsToProto(b.Files)})
 	}
 	if b := d.Inputs.Model; b != nil {
-		m.Model = &jobsv1.ModelInput{Ref: b.Ref, Digest: b.Digest, Files: jobspec.ObjectsToProto(b.Files)}
+		m.Model = &jobsv1.ModelInput{Ref: b.Ref, Digest: b.Digest, Format: b.Format, Files: jobspec.ObjectsToProto(b.Files)}
 	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

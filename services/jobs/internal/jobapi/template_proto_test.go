@@ -49,7 +49,7 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 		},
 		Inputs: &jobspec.Inputs{
 			Datasets: []jobspec.Bound{{Name: "train", Ref: "ds/p/n@1", Digest: "sha256:t", Files: []jobspec.Object{{Path: "a", URI: "blob://a", Size: 1, SHA256: "bb"}}}},
-			Model:    &jobspec.Bound{Ref: "mdl/p/n@1", Digest: "sha256:m", Files: []jobspec.Object{{Path: "m", URI: "blob://m"}}},
+			Model:    &jobspec.Bound{Ref: "mdl/p/n@1", Digest: "sha256:m", Format: "gguf", Files: []jobspec.Object{{Path: "m", URI: "blob://m"}}},
 		},
 	}
 	raw, err := template(d, "job_1", "run_1")
@@ -62,7 +62,7 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 		Environment: &jobsv1.EnvironmentSpec{Requirements: "numpy", Digest: "sha256:e", Sdk: true},
 		Command:     []string{"python", "-m", "x"}, Hparams: []byte(`{"b":2,"a":1}`), Env: map[string]string{"K": "V"},
 		Datasets: []*jobsv1.DatasetInput{{Name: "train", Ref: "ds/p/n@1", Digest: "sha256:t", Files: []*jobsv1.ObjectRef{{Path: "a", Uri: "blob://a", SizeBytes: 1, Sha256: "bb"}}}},
-		Model:    &jobsv1.ModelInput{Ref: "mdl/p/n@1", Digest: "sha256:m", Files: []*jobsv1.ObjectRef{{Path: "m", Uri: "blob://m"}}},
+		Model:    &jobsv1.ModelInput{Ref: "mdl/p/n@1", Digest: "sha256:m", Format: "gguf", Files: []*jobsv1.ObjectRef{{Path: "m", Uri: "blob://m"}}},
 		Limits:   &jobsv1.ResourceLimits{Cpus: 8, MemoryBytes: 16 << 30, Pids: 4096}, NoNetwork: true,
 	}
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))

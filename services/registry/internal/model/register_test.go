@@ -107,7 +107,7 @@ func TestCreateModelVersion_mismatchedFileRejected(t *testing.T) {
 		"another digest": {weights(6), func(a *Artifact) { a.SHA256 = strings.Repeat("0", 64) }, "model.safetensors does not match"},
 		"another format": {weights(7), func(a *Artifact) { a.Format = FormatGGUF }, "not GGUF"},
 		"not a tar":      {weights(8), func(a *Artifact) { a.Packed = true }, "tar"},
-		"cut weights":    {weights(9)[:len(weights(9))-1], func(*Artifact) {}, "the file has 8 bytes of tensor data"},
+		"cut weights":    {weights(9)[:len(weights(9))-1], func(*Artifact) {}, "the file has 8 of 9 bytes of tensor data"},
 	}
 	n := int32(0)
 	for name, c := range cases {

@@ -57,13 +57,18 @@ func uploadOf(ctx context.Context, files []manifest.File, limit int64, allowPick
 			u.pickles = append(u.pickles, f.Path)
 		}
 	}
-	if err := u.refusePickles(); err != nil {
-		return nil, err
-	}
 	if u.format, err = modelfile.Format(paths); err != nil {
-		return nil, fault.New(fault.Refused, "model_files", "%s", err)
+		return nil, fault.New(fault.Refused, "model_files", "%s%s", err, u.savePickles())
 	}
-	return u, nil
+	return u, u.refusePickles()
+}
+
+// savePickles returns what mends files whose weights are pickles, as the end of a sentence.
+func (u *upload) savePickles() string {
+	if len(u.pickles) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s is a pickle: load the model with Transformers and save it with save_pretrained, which writes safetensors", u.pickles[0])
 }
 
 const codePickle = "pickle"

@@ -137,7 +137,7 @@ func TestSafetensors(t *testing.T) {
 		"other JSON":  {safetensors(`{"a":"b"}`, 0), "no valid description"},
 		"missing bytes": {
 			safetensors(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 4),
-			"the file has 4 bytes of tensor data; the header describes 8",
+			"the file has 4 of 8 bytes of tensor data: it is incomplete",
 		},
 		"shape":    {safetensors(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8), "does not match its shape"},
 		"backward": {safetensors(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[8,0]}}`, 8), "impossible size"},

@@ -58,6 +58,9 @@ func (s *shards) add(r io.Reader, size int64) error {
 		return err
 	}
 	n := binary.LittleEndian.Uint64(length[:])
+	if string(length[:]) == "version " {
+		return malformed("not a safetensors file, but a pointer to one: fetch the file itself with git lfs pull")
+	}
 	if n < 2 || n > uint64(in.left) {
 		return malformed("not a safetensors file: the header has %d bytes; it must fit into the file and into %d MiB", n, maxHeader>>20)
 	}
@@ -117,6 +120,9 @@ func whole(spans []span, have uint64) error {
 		end = s.end
 	}
 	if end != have {
+		if have < end {
+			return malformed("the file has %d of %d bytes of tensor data: it is incomplete; copy or download it again", have, end)
+		}
 		return malformed("the file has %d bytes of tensor data; the header describes %d", have, end)
 	}
 	return nil

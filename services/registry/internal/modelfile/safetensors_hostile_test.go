@@ -57,7 +57,7 @@ func TestSafetensors_tensorsFillFile(t *testing.T) {
 		"gap":             {object(entry("a", "F32", "2", 0, 8), entry("b", "F32", "1", 12, 16)), 16, "gap at byte 8"},
 		"gap at start":    {object(entry("a", "F32", "1", 4, 8)), 8, "gap at byte 0"},
 		"empty past end":  {object(entry("a", "F32", "1", 0, 4), entry("b", "F32", "0", 9, 9)), 9, "gap at byte 4"},
-		"end missing":     {object(entry("a", "F32", "2", 0, 8)), 7, "the file has 7 bytes of tensor data; the header describes 8"},
+		"end missing":     {object(entry("a", "F32", "2", 0, 8)), 7, "the file has 7 of 8 bytes of tensor data: it is incomplete"},
 		"trailing byte":   {object(entry("a", "F32", "2", 0, 8)), 9, "the file has 9 bytes of tensor data; the header describes 8"},
 	}
 	for name, c := range cases {

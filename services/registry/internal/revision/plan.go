@@ -94,7 +94,7 @@ func (s Serving) Check(v *model.Version, task string) error {
 	case v.Status != model.StatusReady:
 		return refused("version %d of the model is %s: %s", v.Number, v.Status, v.StatusReason)
 	case v.Format == model.FormatPEFT:
-		return refused("version %d of the model is an adapter; deploy the merged model, which the run that trained it exports", v.Number)
+		return refused("version %d of the model is an adapter; deploy a merged model, which the recipes export with export.merge", v.Number)
 	case s.Engine == EngineCommand && v.Protected:
 		return fault.New(fault.Forbidden, dataset.CodeProtected,
 			"version %d of the model is protected: only the engines llamacpp and transformers can serve it, because a command could print what it reads", v.Number)

@@ -31,7 +31,7 @@ func TestServing_Check(t *testing.T) {
 		}, revision.Serving{}, "needs the whole folder"},
 		"safetensors with llamacpp":  {safetensors, revision.Serving{Engine: revision.EngineLlamaCpp}, "register its gguf artifact or use the engine transformers"},
 		"gguf with transformers":     {nil, revision.Serving{Engine: revision.EngineTransformers}, "use the engine llamacpp"},
-		"adapter":                    {func(v *model.Version) { v.Format = model.FormatPEFT }, revision.Serving{}, "deploy the merged model"},
+		"adapter":                    {func(v *model.Version) { v.Format = model.FormatPEFT }, revision.Serving{}, "deploy a merged model"},
 		"command with transformers":  {safetensors, revision.Serving{Command: []string{"serve"}}, "belong to the engine command, not to transformers"},
 		"option of llamacpp":         {safetensors, revision.Serving{Args: []string{"--parallel", "2"}}, "no option \"--parallel\"; it takes --ctx-size"},
 		"command with llamacpp":      {nil, revision.Serving{Command: []string{"serve"}}, "belong to the engine command"},
