@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed src/signalbox/*.py src/signalbox/py.typed
+//go:embed src/signalbox/*.py src/signalbox/hf/*.py src/signalbox/py.typed
 var files embed.FS
 
 // Files returns the tree for PYTHONPATH: the folder signalbox/ with the package.

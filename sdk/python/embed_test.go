@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,13 +17,17 @@ func TestFiles_containWholePackage(t *testing.T) {
 	tree, err := pysdk.Files()
 	require.NoError(t, err)
 
-	onDisk, err := filepath.Glob("src/signalbox/*.py")
-	require.NoError(t, err)
-	require.NotEmpty(t, onDisk)
-	for _, path := range append(onDisk, "src/signalbox/py.typed") {
+	onDisk := []string{"src/signalbox/py.typed"}
+	for _, pattern := range []string{"src/signalbox/*.py", "src/signalbox/*/*.py"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		onDisk = append(onDisk, found...)
+	}
+	for _, path := range onDisk {
 		want, err := os.ReadFile(path)
 		require.NoError(t, err)
-		got, err := fs.ReadFile(tree, "signalbox/"+filepath.Base(path))
+		got, err := fs.ReadFile(tree, strings.TrimPrefix(filepath.ToSlash(path), "src/"))
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(got), path)
 	}
