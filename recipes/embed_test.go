@@ -99,8 +99,11 @@ func charted(m manifest) bool {
 // files checks that the catalog contains the files that the manifest names.
 func files(catalog fs.FS, m manifest, dir string) error {
 	named := []string{m.Requirements}
-	if len(m.Entrypoint) == 3 && m.Entrypoint[1] == "-m" {
+	switch {
+	case len(m.Entrypoint) == 3 && m.Entrypoint[1] == "-m":
 		named = append(named, strings.ReplaceAll(m.Entrypoint[2], ".", "/")+".py")
+	case len(m.Entrypoint) == 2:
+		named = append(named, m.Entrypoint[1])
 	}
 	var missing []error
 	for _, name := range named {
@@ -115,7 +118,10 @@ func TestRecipesAreComplete(t *testing.T) {
 	t.Parallel()
 	found, err := fs.Glob(recipes.FS(), "*/*/"+recipes.Manifest)
 	require.NoError(t, err)
-	require.Equal(t, []string{"custom/custom/recipe.json", "demo/chat-tiny/recipe.json"}, found)
+	require.Equal(t, []string{
+		"custom/custom/recipe.json", "demo/chat-tiny/recipe.json", "pref/dpo/recipe.json", "rl/grpo/recipe.json",
+		"sft/full/recipe.json", "sft/lora/recipe.json",
+	}, found)
 	for _, file := range found {
 		t.Run(path.Dir(file), func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +197,7 @@ func TestCatalogContainsAllModulesAndNoOtherFiles(t *testing.T) {
 		}
 		return err
 	}))
-	for _, dir := range []string{"demo/chat-tiny", "demo/chat-tiny/chat_tiny"} {
+	for _, dir := range []string{"demo/chat-tiny", "demo/chat-tiny/chat_tiny", "pref/dpo", "rl/grpo", "sft/full", "sft/lora"} {
 		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		for _, entry := range entries {
@@ -202,22 +208,60 @@ func TestCatalogContainsAllModulesAndNoOtherFiles(t *testing.T) {
 	}
 }
 
+// rule is the schema of one hyperparameter.
+type rule struct {
+	Type                      string
+	Enum                      []string
+	MaxLength                 *int
+	Minimum, Maximum, Default any
+	Description               string
+}
+
 func TestHyperparametersHaveBoundsAndDefaults(t *testing.T) {
 	t.Parallel()
-	m, err := load(recipes.FS(), "demo/chat-tiny")
-	require.NoError(t, err)
-	require.False(t, *m.ParamsSchema.AdditionalProperties)
-	require.NotEmpty(t, m.ParamsSchema.Properties)
-	for name, raw := range m.ParamsSchema.Properties {
-		var rule struct {
-			Type                      string
-			Minimum, Maximum, Default *float64
+	for _, dir := range []string{"demo/chat-tiny", "pref/dpo", "rl/grpo", "sft/full", "sft/lora"} {
+		m, err := load(recipes.FS(), dir)
+		require.NoError(t, err)
+		require.False(t, *m.ParamsSchema.AdditionalProperties)
+		require.NotEmpty(t, m.ParamsSchema.Properties)
+		for name, raw := range m.ParamsSchema.Properties {
+			var r rule
+			require.NoError(t, json.Unmarshal(raw, &r), name)
+			require.NotEmpty(t, r.Description, name)
+			bounded(t, name, r)
 		}
-		require.NoError(t, json.Unmarshal(raw, &rule), name)
-		require.Contains(t, []string{"integer", "number"}, rule.Type, name)
-		require.NotNil(t, rule.Default, name)
-		require.LessOrEqual(t, *rule.Minimum, *rule.Default, name)
-		require.GreaterOrEqual(t, *rule.Maximum, *rule.Default, name)
+	}
+}
+
+// bounded requires that a hyperparameter has a default and that its values are limited.
+func bounded(t *testing.T, name string, r rule) {
+	t.Helper()
+	switch r.Type {
+	case "integer", "number":
+		value, ok := r.Default.(float64)
+		require.True(t, ok, name)
+		require.LessOrEqual(t, r.Minimum, value, name)
+		require.GreaterOrEqual(t, r.Maximum, value, name)
+	case "boolean":
+		require.IsType(t, true, r.Default, name)
+	case "string":
+		require.IsType(t, "", r.Default, name)
+		require.True(t, r.MaxLength != nil || len(r.Enum) > 0, name)
+	default:
+		require.Fail(t, "unknown type", "%s: %s", name, r.Type)
+	}
+}
+
+// TestTrainingRecipesShareTheirEnvironment requires equal lock files, because a node builds an environment for each of them.
+func TestTrainingRecipesShareTheirEnvironment(t *testing.T) {
+	t.Parallel()
+	want, err := fs.ReadFile(recipes.FS(), "sft/lora/requirements.lock")
+	require.NoError(t, err)
+	require.NotContains(t, string(want), "://", "a lock has no address of a registry")
+	for _, dir := range []string{"pref/dpo", "rl/grpo", "sft/full"} {
+		got, err := fs.ReadFile(recipes.FS(), dir+"/requirements.lock")
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), dir)
 	}
 }
 

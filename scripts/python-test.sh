@@ -12,6 +12,7 @@ if [ -f "$passed" ]; then echo "ok (cached)"; exit 0; fi
 export OMP_NUM_THREADS=1 PYTHONPYCACHEPREFIX=$PWD/.cache/pycache
 sdk=$(scripts/tools/venv.sh sdk sdk/python/requirements-dev.lock)
 (cd sdk/python && PYTHONPATH=src "$sdk" -m pytest -q -p no:cacheprovider tests && "$sdk" -m mypy --no-incremental)
+(cd recipes/testing && PYTHONPATH="$OLDPWD/sdk/python/src" "$sdk" -m pytest -q -p no:cacheprovider test_manifests.py test_rewards.py)
 recipe=$(scripts/tools/venv.sh chat-tiny recipes/demo/chat-tiny/requirements.lock recipes/demo/chat-tiny/tests/requirements-test.lock)
 (cd recipes/demo/chat-tiny && PYTHONPATH="$OLDPWD/sdk/python/src" "$recipe" -m pytest -q -p no:cacheprovider)
 # Recompute the reference values of agent evaluations and compare them.

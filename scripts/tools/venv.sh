@@ -20,7 +20,8 @@ if [ ! -f "$dir/.complete" ]; then
   [ -z "${PIP_CERT:-}" ] || export SSL_CERT_FILE=${SSL_CERT_FILE:-$PIP_CERT}
   export UV_CACHE_DIR=$PWD/.cache/uv UV_NO_CONFIG=1 UV_PYTHON_DOWNLOADS=never
   "$uv" venv --quiet --python "$(command -v python3)" "$dir" >&2
-  for lock in "$@"; do "$uv" pip install --quiet --python "$dir/bin/python" --require-hashes -r "$lock" >&2; done
+  # The lock files include all dependencies that are needed; those of the training recipes leave some out on purpose.
+  for lock in "$@"; do "$uv" pip install --quiet --python "$dir/bin/python" --no-deps --require-hashes -r "$lock" >&2; done
   touch "$dir/.complete"
 fi
 echo "$dir/bin/python"

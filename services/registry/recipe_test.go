@@ -28,7 +28,7 @@ func TestRecipeServer_builtInRecipes(t *testing.T) {
 	for _, r := range list.GetRecipes() {
 		names = append(names, r.GetName())
 	}
-	require.Equal(t, []string{"custom/custom", "demo/chat-tiny"}, names)
+	require.Equal(t, []string{"custom/custom", "demo/chat-tiny", "pref/dpo", "rl/grpo", "sft/full", "sft/lora"}, names)
 	r, err := h.recipes.GetRecipe(h.as(ann()), &registryv1.GetRecipeRequest{Namespace: "demo", Name: "chat-tiny"})
 	require.NoError(t, err)
 	require.True(t, proto.Equal(list.GetRecipes()[1], r))
