@@ -14,8 +14,11 @@ from .inputs import InputError
 
 NONE = "none"
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
-# llama.cpp splits a text into words by a rule that it knows by name. Each is recognized by a part of its expression.
-_SPLITTERS: Mapping[str, str] = {r"\p{N}{1,3}": "llama-bpe", r"|\p{N}|": "qwen2"}
+# llama.cpp knows the expressions by which tokenizers split a text into words by name. These two differ in one part.
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_SPLITTERS: Mapping[str, str] = {_WORDS % r"\p{N}{1,3}": "llama-bpe", _WORDS % r"\p{N}": "qwen2"}
 _UNUSED_MERGE = "\u00ff \u00ff"  # the byte 0xFF never occurs in UTF-8; llama.cpp refuses an empty list
 
 _LAYER: Mapping[str, str] = {
@@ -209,15 +212,17 @@ def _add_tokenizer(writer: Any, tokenizer: Any, size: int) -> None:
 
 def _splitter(data: Mapping[str, Any]) -> str:
     """Return llama.cpp's name of the rule by which the tokenizer splits a text. Raises InputError."""
-    model, rule = data["model"], json.dumps(data.get("pre_tokenizer"), ensure_ascii=False).replace("\\\\", "\\")
-    if model.get("type") != "BPE" or model.get("byte_fallback") or "ByteLevel" not in rule:
+    model, rule = data["model"], data.get("pre_tokenizer") or {}
+    steps = rule.get("pretokenizers", [rule])
+    kinds = [step.get("type") for step in steps]
+    if model.get("type") != "BPE" or model.get("byte_fallback") or kinds[-1] != "ByteLevel":
         raise InputError("export.gguf: only byte-level BPE tokenizers are supported; set export.gguf to none")
-    for part, name in _SPLITTERS.items():
-        if part in rule:
-            return name
-    if "Split" not in rule:
+    if kinds == ["ByteLevel"] and steps[0].get("use_regex", True):
         return "gpt-2"
-    raise InputError("export.gguf: llama.cpp's name of the tokenizer's expression is not known; set export.gguf to none")
+    expression = steps[0].get("pattern", {}).get("Regex", "") if kinds == ["Split", "ByteLevel"] else ""
+    if expression not in _SPLITTERS:
+        raise InputError("export.gguf: the tokenizer splits texts by a rule that is not supported; set export.gguf to none")
+    return _SPLITTERS[expression]
 
 
 def _read(file: Path) -> Dict[str, Any]:
