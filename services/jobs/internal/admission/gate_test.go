@@ -47,6 +47,7 @@ func (fixed) recipes(name string) ([]jobspec.Recipe, error) {
 			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
 			ParamsSchema: []byte(`{"additionalProperties":false,"properties":{"optim.lr":{"type":"number","maximum":0.1}}}`),
 			Inputs:       []jobspec.Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model"}}, RequiredDatasets: []string{"train"}, Trusted: true,
+			Goals: map[string]string{"train/loss": jobspec.GoalMinimize},
 		}
 		old := r
 		old.Version, old.Digest, old.State = "0.9.0", "sha256:d0", "withdrawn"
@@ -204,16 +205,23 @@ func TestRunRefusalNamesGate(t *testing.T) {
 		"unknown recipe":            {func(d *Draft) { d.Spec.Recipe.Name = "no/such" }, fault.Refused, "recipe_handshake", "recipe_handshake: the catalog has no recipe no/such"},
 		"unknown version":           {func(d *Draft) { d.Spec.Recipe.Version = "7" }, fault.Refused, "recipe_handshake", ""},
 		"withdrawn":                 {func(d *Draft) { d.Spec.Recipe.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version 0.9.0 of demo/chat-tiny is withdrawn"},
-		"lock's name":               {func(d *Draft) { d.Spec.Recipe.Lock.Name = "x/y" }, fault.Refused, "recipe_handshake", ""},
-		"lock's version":            {func(d *Draft) { d.Spec.Recipe.Lock.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version is 0.9.0 in recipe.lock.json and 1.0.0 in the catalog; GET /api/recipes/{namespace}/{name}/versions/{version}/lock returns the current lock"},
-		"lock's digest":             {func(d *Draft) { d.Spec.Recipe.Lock.Digest = "sha256:d2" }, fault.Refused, "recipe_handshake", ""},
-		"lock's runtime":            {func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "torch" }, fault.Refused, "recipe_handshake", ""},
-		"registry unavailable":      {func(d *Draft) { d.Spec.Recipe.Name = "broken/catalog" }, fault.Unavailable, "", ""},
-		"unknown parameter":         {func(d *Draft) { d.Spec.Hparams = []byte(`{"lr":1}`) }, fault.Refused, "hparams", "hparams: lr is not a parameter of the recipe; did you mean optim.lr?"},
-		"parameter out of range":    {func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr":0.2}`) }, fault.Refused, "hparams", "hparams: optim.lr must be at most 0.1, got 0.2"},
-		"unknown project":           {func(d *Draft) { d.Spec.Project = "nope" }, fault.Refused, "project", "project: no such project: nope"},
-		"hidden project":            {func(d *Draft) { d.Spec.Project = "team" }, fault.Refused, "project", "project: no such project: team"},
-		"viewer of a project":       {func(d *Draft) { d.Spec.Project = "open" }, fault.Forbidden, "project", ""},
+		"best by the recipe's goal": {func(d *Draft) { d.Spec.Checkpoint.KeepBest = "train/loss" }, "", "", ""},
+		"best by its own goal": {func(d *Draft) {
+			d.Spec.Checkpoint.KeepBest, d.Spec.Checkpoint.KeepBestGoal = "my/score", jobspec.GoalMaximize
+		}, "", "", ""},
+		"best without a goal": {func(d *Draft) { d.Spec.Checkpoint.KeepBest = "my/score" }, fault.Refused, "recipe_handshake",
+			`recipe_handshake: demo/chat-tiny does not state which values of "my/score" in spec.checkpoint.keep_best are better; ` +
+				"set spec.checkpoint.keep_best_goal to minimize or maximize"},
+		"lock's name":            {func(d *Draft) { d.Spec.Recipe.Lock.Name = "x/y" }, fault.Refused, "recipe_handshake", ""},
+		"lock's version":         {func(d *Draft) { d.Spec.Recipe.Lock.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version is 0.9.0 in recipe.lock.json and 1.0.0 in the catalog; GET /api/recipes/{namespace}/{name}/versions/{version}/lock returns the current lock"},
+		"lock's digest":          {func(d *Draft) { d.Spec.Recipe.Lock.Digest = "sha256:d2" }, fault.Refused, "recipe_handshake", ""},
+		"lock's runtime":         {func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "torch" }, fault.Refused, "recipe_handshake", ""},
+		"registry unavailable":   {func(d *Draft) { d.Spec.Recipe.Name = "broken/catalog" }, fault.Unavailable, "", ""},
+		"unknown parameter":      {func(d *Draft) { d.Spec.Hparams = []byte(`{"lr":1}`) }, fault.Refused, "hparams", "hparams: lr is not a parameter of the recipe; did you mean optim.lr?"},
+		"parameter out of range": {func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr":0.2}`) }, fault.Refused, "hparams", "hparams: optim.lr must be at most 0.1, got 0.2"},
+		"unknown project":        {func(d *Draft) { d.Spec.Project = "nope" }, fault.Refused, "project", "project: no such project: nope"},
+		"hidden project":         {func(d *Draft) { d.Spec.Project = "team" }, fault.Refused, "project", "project: no such project: team"},
+		"viewer of a project":    {func(d *Draft) { d.Spec.Project = "open" }, fault.Forbidden, "project", ""},
 		"editor of a project": {func(d *Draft) {
 			d.Spec.Project = "team"
 			d.Caller.Projects = []authn.ProjectRole{{Project: "prj_team", Role: authn.ProjectEditor}}
@@ -301,6 +309,7 @@ func TestRunRefusalNamesGate(t *testing.T) {
 			err := Run(submitting(t, d), newInputs().Gates(), d)
 			if c.kind == "" {
 				require.NoError(t, err)
+				require.Equal(t, d.Spec.Checkpoint.KeepBest == "", d.Spec.Checkpoint.KeepBestGoal == "", "the resolved spec has the goal")
 				return
 			}
 			f := fault.From(err)

@@ -30,8 +30,8 @@ type Grant struct {
 	Goals map[string]string
 	// Checkpoints states which checkpoints are kept. It is nil for a run without a job.
 	Checkpoints *jobspec.Checkpoint
-	EndedAt   *time.Time // when the run ended, nil if it has not ended
-	ExpiresAt time.Time
+	EndedAt     *time.Time // when the run ended, nil if it has not ended
+	ExpiresAt   time.Time
 	// The owner, project and visibility of the run.
 	OwnerID, ProjectID, Project, Visibility string
 	VisibilityVersion                       int64
