@@ -41,8 +41,8 @@ type Removed struct {
 //   - the checkpoint with the best value of the metric p.Best, and those whose value is not known yet;
 //   - artifacts that were found to be in use, and those whose object a kept artifact refers to.
 //
-// The value of a checkpoint is read once, when a newer checkpoint is registered, so that the metrics of its step have arrived.
-// Concurrent calls for one run are safe.
+// The value of a checkpoint is read when a newer checkpoint is registered, so that the metrics of its step have arrived. If it has
+// none, it is read again until it is a minute old. Concurrent calls for one run are safe.
 func (k *Keeper) Apply(ctx context.Context, runID string, p Keeping) (Removed, error) {
 	if p.Best != "" {
 		if err := k.measure(ctx, runID, p.Best); err != nil {
@@ -66,6 +66,9 @@ func (k *Keeper) measure(ctx context.Context, runID, key string) error {
 		value, ok, err := k.Value(ctx, runID, key, from, c.Step)
 		if err != nil {
 			return err
+		}
+		if !ok && c.Young {
+			continue
 		}
 		if !ok {
 			value = math.NaN()

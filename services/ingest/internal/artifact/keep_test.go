@@ -82,7 +82,7 @@ func (h *keepHarness) add(id string, attempt int, step *int64, path, format stri
 		format = "safetensors"
 	}
 	h.exec(`INSERT INTO artifact (id, run_id, attempt, kind, format, step, path, size_bytes, sha256, created_at)
-		VALUES ($1, 'run_1', $2, 'checkpoint', $3, $4, 'blob://' || $5::text, 10, 'sum', '2026-11-21'::timestamptz + $6 * interval '1 second')`,
+		VALUES ($1, 'run_1', $2, 'checkpoint', $3, $4, 'blob://' || $5::text, 10, 'sum', now() - interval '1 hour' + $6 * interval '1 second')`,
 		id, attempt, format, step, path, h.count)
 }
 
@@ -177,8 +177,8 @@ func TestKeeper_Apply_whatIsNeverRemoved(t *testing.T) {
 	h.add("art_b", 1, &one, dir+"b", "gguf") // the same checkpoint as art_a
 	h.add("art_c", 1, &two, dir+"c", "gguf")
 	h.exec(`INSERT INTO artifact (id, run_id, attempt, kind, format, path, size_bytes, sha256, created_at) VALUES
-		('art_host', 'run_1', 1, 'checkpoint', 'x', '/data/m', 10, NULL, '2026-11-20'), ('art_export', 'run_1', 1, 'hf_export', 'x', 'blob://x', 10, 's', '2026-11-20'),
-		('art_other', 'run_2', 1, 'checkpoint', 'x', 'blob://y', 10, 's', '2026-11-20')`)
+		('art_host', 'run_1', 1, 'checkpoint', 'x', '/data/m', 10, NULL, now()), ('art_export', 'run_1', 1, 'hf_export', 'x', 'blob://x', 10, 's', now()),
+		('art_other', 'run_2', 1, 'checkpoint', 'x', 'blob://y', 10, 's', now())`)
 	only := func() []string {
 		return slices.DeleteFunc(h.apply(Keeping{Last: 1}), func(id string) bool { return slices.Contains([]string{"art_host", "art_export", "art_other"}, id) })
 	}
@@ -211,6 +211,24 @@ func TestKeeper_Apply_unknownValueIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, r.Count)
 	require.Equal(t, []string{"art_020", "art_030", "art_040"}, h.kept(), "a checkpoint that might be the best one waits for its value")
+}
+
+func TestKeeper_Apply_valueArrivesLate(t *testing.T) {
+	t.Parallel()
+	h := newKeepHarness(t)
+	p := Keeping{Last: 1, Best: "m"}
+	for step := int64(10); step <= 30; step += 10 {
+		h.save(step)
+	}
+	h.exec(`UPDATE artifact SET created_at = now() + interval '1 second' * (step - 30)`)
+	require.Len(t, h.apply(p), 3, "the metrics of the last minute may be on their way")
+	h.values[20] = 1
+	require.Equal(t, []string{"art_010", "art_020", "art_030"}, h.apply(p))
+	h.exec(`UPDATE artifact SET created_at = created_at - interval '1 minute'`)
+	require.Equal(t, []string{"art_020", "art_030"}, h.apply(p))
+	h.read, h.values[10] = nil, 0
+	require.Equal(t, []string{"art_020", "art_030"}, h.apply(p))
+	require.Empty(t, h.read, "a value is not read again")
 }
 
 func TestFreer_Free(t *testing.T) {

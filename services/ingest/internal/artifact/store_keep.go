@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
@@ -14,6 +15,8 @@ const (
 	stored = `run_id = $1 AND kind = 'checkpoint' AND sha256 IS NOT NULL`
 	// maxMeasured is the maximum number of checkpoints whose values are read at a time.
 	maxMeasured = 100
+	// arriving is the time in which the metrics of a checkpoint may still arrive.
+	arriving = time.Minute
 )
 
 // unmeasured is a checkpoint whose value is not known.
@@ -21,14 +24,16 @@ type unmeasured struct {
 	ID    string
 	Step  int64
 	After *int64 // step of the checkpoint before, or nil
+	Young bool   // its metrics may still arrive
 }
 
 func (k *Keeper) unmeasured(ctx context.Context, runID string) ([]*unmeasured, error) {
 	due, err := pg.All[unmeasured](k.Pool.Query(ctx, `SELECT id, step, (SELECT max(b.step) FROM artifact b
-			WHERE b.run_id = $1 AND b.kind = 'checkpoint' AND b.attempt <= a.attempt AND b.step < a.step) AS after
+			WHERE b.run_id = $1 AND b.kind = 'checkpoint' AND b.attempt <= a.attempt AND b.step < a.step) AS after,
+			created_at > clock_timestamp() - $3::interval AS young
 		FROM artifact a WHERE `+stored+` AND removed_at IS NULL AND best_value IS NULL AND step IS NOT NULL AND `+checkpointID+` <>
 			(SELECT `+checkpointID+` FROM artifact WHERE `+stored+` ORDER BY created_at DESC, id DESC LIMIT 1)
-		ORDER BY created_at, id LIMIT $2`, runID, maxMeasured))
+		ORDER BY created_at, id LIMIT $2`, runID, maxMeasured, arriving))
 	if err != nil {
 		return nil, fmt.Errorf("list the checkpoints whose values are not known: %w", err)
 	}
