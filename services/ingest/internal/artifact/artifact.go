@@ -1,7 +1,7 @@
 // Package artifact owns the outputs of runs. It decides under which key an uploaded output is stored. It promises that
 // the size and the digest of an uploaded artifact are read from the object store, and that an artifact is registered
 // only once. The key of every object begins with the prefix of its run, and a run can register only objects with its
-// own prefix.
+// own prefix. Checkpoints that a run does not keep are removed, and their objects are deleted unless they are in use.
 package artifact
 
 import (

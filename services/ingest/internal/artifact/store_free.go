@@ -50,14 +50,14 @@ func (f *Freer) release(ctx context.Context, used, ids, keys []string) error {
 
 // settle marks released artifacts as freed whose objects are not held, and lowers the totals of their runs by the sizes of
 // the objects to which no other artifact refers. It returns the number of artifacts and the sum of these sizes. Call it after
-// the objects were deleted.
+// the objects were deleted. The path of an object has its kind, so only checkpoints refer to it.
 func (f *Freer) settle(ctx context.Context, ids []string) (count, bytes int64, err error) {
 	err = f.Pool.QueryRow(ctx, `WITH freed AS (UPDATE artifact a SET freed_at = clock_timestamp()
 			WHERE id = ANY($1) AND released_at IS NOT NULL AND freed_at IS NULL
 				AND NOT EXISTS (SELECT FROM object_hold h WHERE h.key = substr(a.path, length('blob://') + 1) AND h.held_until > clock_timestamp())
 			RETURNING run_id, path, size_bytes),
 		object AS (SELECT DISTINCT run_id, path, size_bytes FROM freed f WHERE NOT EXISTS
-			(SELECT FROM artifact o WHERE o.run_id = f.run_id AND o.path = f.path AND o.released_at IS NULL)),
+			(SELECT FROM artifact o WHERE o.run_id = f.run_id AND o.kind = 'checkpoint' AND o.path = f.path AND o.released_at IS NULL)),
 		total AS (SELECT run_id, sum(size_bytes)::bigint AS bytes FROM object GROUP BY run_id),
 		lowered AS (UPDATE run SET artifact_bytes = greatest(0, artifact_bytes - total.bytes) FROM total WHERE run.id = total.run_id)
 		SELECT (SELECT count(*) FROM freed), (SELECT coalesce(sum(bytes), 0)::bigint FROM total)`, ids).Scan(&count, &bytes)
