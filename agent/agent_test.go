@@ -176,7 +176,7 @@ func TestHelloHasInventoryAndDrivers(t *testing.T) {
 	a := embed(t, c, bus, t.TempDir())
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 1 }, time.Minute, 10*time.Millisecond)
 	hello := c.hellos[0]
-	require.Equal(t, []string{"command", "llamacpp"}, hello.GetDrivers())
+	require.Equal(t, []string{"command", "llamacpp", "transformers"}, hello.GetDrivers())
 	require.Positive(t, hello.GetInventory().GetCpus())
 	require.Positive(t, hello.GetInventory().GetMemoryBytes())
 	require.Contains(t, []string{"cgroup2", "cgroup1", "rlimit"}, hello.GetInventory().GetLimits())

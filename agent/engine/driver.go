@@ -51,7 +51,7 @@ func ServedName(spec executor.EngineSpec) string {
 
 // Drivers returns all drivers. The keys are their names in engine specs.
 func Drivers() map[string]Driver {
-	return map[string]Driver{"llamacpp": llamacpp{}, "command": command{}}
+	return map[string]Driver{"llamacpp": llamacpp{}, "transformers": transformers{}, "command": command{}}
 }
 
 // Names returns the names of the drivers, sorted.

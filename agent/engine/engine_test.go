@@ -73,7 +73,7 @@ func TestCommand_Plan(t *testing.T) {
 
 func TestDriversAndDefaults(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"command", "llamacpp"}, Names())
+	require.Equal(t, []string{"command", "llamacpp", "transformers"}, Names())
 	_, err := Find(executor.EngineSpec{Driver: "none"})
 	require.Error(t, err)
 	require.Equal(t, "default", ServedName(executor.EngineSpec{}))

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
@@ -33,24 +34,54 @@ func TestEngine_llamacpp(t *testing.T) {
 	})
 }
 
-// TestEngine_command runs mlx-lm, an engine that checks no API key and has no driver of its own.
-func TestEngine_command(t *testing.T) {
+// TestEngine_folder serves a model in the layout of Hugging Face. mlx-lm checks no API key and has no driver of its own.
+// The environments of the other two have 5 GB each, so `make test` leaves them out.
+func TestEngine_folder(t *testing.T) {
 	t.Parallel()
-	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
-	require.NoError(t, err)
+	engines := map[string]executortest.EngineCase{"mlx-lm": {Spec: executor.EngineSpec{
+		Driver:      "command",
+		Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
+		Environment: locked(t, "mlxlm"),
+	}}}
+	if draw.Whole() {
+		engines["transformers"] = executortest.EngineCase{
+			Spec: executor.EngineSpec{Driver: "transformers", Args: []string{"--ctx-size", "64", "--threads", "1"}}, ChecksKey: true,
+		}
+		engines["vllm"] = executortest.EngineCase{
+			Spec: executor.EngineSpec{Driver: "command", Command: vllmCommand(), Environment: locked(t, "vllm")}, ChecksKey: true,
+		}
+	}
 	packed := tarOf(t, filepath.Join(tinyModel(t), "hf"))
-	executortest.RunEngine(t, withIndex, executortest.EngineCase{
-		Spec: executor.EngineSpec{
-			Driver: "command", ServedNames: []string{"default"}, Task: "chat",
-			Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
-			Environment: executor.EnvironmentSpec{Requirements: string(lock)},
-		},
-		Model: func(p *executortest.ControlPlane) []executor.ObjectRef {
-			ref := p.Put("model.tar", packed)
-			ref.Unpack = true
-			return []executor.ObjectRef{ref}
-		},
-	})
+	for name, c := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.Spec.ServedNames, c.Spec.Task = []string{"default"}, "chat"
+			c.Model = func(p *executortest.ControlPlane) []executor.ObjectRef {
+				ref := p.Put("model.tar", packed)
+				ref.Unpack = true
+				return []executor.ObjectRef{ref}
+			}
+			executortest.RunEngine(t, withIndex, c)
+		})
+	}
+}
+
+// locked returns an environment with the requirements of an engine.
+func locked(t *testing.T, engine string) executor.EnvironmentSpec {
+	t.Helper()
+	lock, err := os.ReadFile(filepath.Join("../engine/locks", engine+".lock"))
+	require.NoError(t, err)
+	return executor.EnvironmentSpec{Requirements: string(lock)}
+}
+
+// vllmCommand returns the command of docs/reference/engines.md. vLLM reads its key from a variable, because every user of
+// the node can see the arguments of a program.
+func vllmCommand() []string {
+	return []string{
+		"env", "VLLM_CPU_KVCACHE_SPACE=1", "sh", "-c",
+		`VLLM_API_KEY=$(cat "$0") exec python -m vllm.entrypoints.openai.api_server "$@"`, "{api_key_file}",
+		"--model", "default", "--host", "{host}", "--port", "{port}", "--enforce-eager", "--enable-force-include-usage", "--max-model-len", "128",
+	}
 }
 
 // withIndex opens an executor whose environments are installed from the user's package index.
@@ -85,7 +116,7 @@ sys.path.insert(0, sys.argv[1])
 from chat_tiny import export_gguf, export_hf, tokenizer
 from chat_tiny.config import ModelConfig
 from chat_tiny.params import Params
-config = ModelConfig(vocab=tokenizer.VOCAB)
+config = ModelConfig(vocab=tokenizer.VOCAB, heads=2)  # vLLM serves heads of 32 or more numbers
 params = Params.random(config, np.random.default_rng(1))
 out = pathlib.Path(sys.argv[2])
 export_gguf.write(out / "model.gguf", params, "tiny")

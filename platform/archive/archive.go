@@ -1,13 +1,14 @@
-// Package archive validates uploaded archives, which are tar files, plain or gzipped, before they are unpacked.
+// Package archive validates uploaded archives, which are tar files, plain or gzipped, before they are unpacked, and unpacks
+// the tar files of folders.
 //
-// An archive that passes has these properties:
+// An archive that passes Inspect has these properties:
 //   - every member is a regular file or a folder, and its path stays inside the folder it is unpacked into,
 //     on case-sensitive and on case-insensitive file systems;
 //   - no file has a name that usually holds secrets;
 //   - the total size of the files is within the limit. The headers, the padding and any data after the end of the
 //     tar, which some readers unpack, add at most 256 MiB.
 //
-// The package reads the bytes once and stores none of them.
+// Inspect reads the bytes once and stores none of them.
 //
 // The error for a rejected archive is a fault. Its code names the admission gate, which is the check that rejected the
 // archive: package or sensitive_file.

@@ -30,6 +30,7 @@ var update = flag.Bool("update", false, "replace the transcripts in the scripts 
 //	as USER                  is who runs the next commands: admin, ada, or none without a login
 //	at PLACE                 is the server of the next commands: up, away for an address where nothing listens, or none
 //	install MODE FILE TEXT   writes a file
+//	weights FILE NAME        writes a model file with a valid header that contains a name
 //	signup USER FILE         creates a user and writes a token to a file
 //
 // Each script has a project of its own, with its name, which the commands use. Ada is an editor of it.
@@ -37,7 +38,7 @@ func (w *world) scripts(dir string) testscript.Params {
 	return testscript.Params{
 		Dir: dir, UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": w.cmdRun, "fails": w.cmdFails, "let": w.cmdLet, "await": w.cmdAwait, "as": w.cmdAs, "at": w.cmdAt, "install": cmdInstall, "signup": w.cmdSignUp,
+			"run": w.cmdRun, "fails": w.cmdFails, "let": w.cmdLet, "await": w.cmdAwait, "as": w.cmdAs, "at": w.cmdAt, "install": cmdInstall, "weights": cmdWeights, "signup": w.cmdSignUp,
 		},
 		Setup: func(env *testscript.Env) error {
 			name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), ".txtar")
@@ -130,6 +131,18 @@ func cmdInstall(ts *testscript.TestScript, neg bool, args []string) {
 	mode, err := strconv.ParseUint(args[0], 8, 32)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(args[2]), os.FileMode(mode)))
+}
+
+// cmdWeights writes a model file, whose format is that of its extension.
+func cmdWeights(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: weights FILE NAME")
+	}
+	data := fixtures.Safetensors(args[1])
+	if filepath.Ext(args[0]) == ".gguf" {
+		data = fixtures.GGUF(args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o600))
 }
 
 // cmdSignUp creates a user and writes an access token of the user to a file.

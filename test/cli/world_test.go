@@ -198,11 +198,23 @@ func (w *world) report(t *testing.T) {
 	r.upload("early.gguf", "checkpoint", "gguf", fixtures.GGUF("early"))
 	r.upload("notes.txt", "hf_export", "files", bytes.Repeat([]byte("a note\n"), 300))
 	r.lifecycle("succeeded")
+	w.export(t)
 	w.until(t, "the log of the run is complete", func() bool {
 		var lines []any
 		w.do(t, http.MethodGet, "/api/runs/"+r.ID+"/logs", nil, &lines)
 		return len(lines) == 3
 	})
+}
+
+// export creates the run "export", which has made a folder with a model.
+func (w *world) export(t *testing.T) {
+	t.Helper()
+	r := w.newRun(t, "apart", "export")
+	r.lifecycle("running")
+	folder, err := fixtures.Folder("export")
+	require.NoError(t, err)
+	r.upload("model.tar", "merged_model", "safetensors", folder)
+	r.lifecycle("succeeded")
 }
 
 // until waits for a condition.

@@ -20,12 +20,14 @@ import (
 var guidePages = []string{"quickstart", "train", "track", "judge", "serve", "administer", "extend"}
 
 // pagesElsewhere are the pages with commands that another test runs.
-var pagesElsewhere = map[string]string{"tour": "TestCLI/together/tour of test/cli"}
+var pagesElsewhere = map[string]string{"tour": "TestCLI/together/tour of test/cli", "fine-tune": "TestFineTune"}
 
 // untestedCommands are the commands of the guides that this test does not run, each with the test that runs it.
 var untestedCommands = map[string]string{
 	"make demo\n": "TestDemoOnce",
 	"make dev\n":  "testenv.Single starts signalboxd in the same way",
+	"hf download Qwen/Qwen2.5-0.5B-Instruct --local-dir base\n":                          "TestFineTune makes a base model",
+	"signalbox metrics colors --plot --key train/loss\nsignalbox logs colors --follow\n": "TestCLI/together of test/cli",
 }
 
 // guideBlock is a block of commands and the lines that it must print. In a line, `…` represents any text.

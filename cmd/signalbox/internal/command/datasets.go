@@ -83,7 +83,7 @@ func (t *tool) datasetVersion(cmd *cobra.Command, called string) (*client.Client
 }
 
 func (t *tool) pullDataset() *cobra.Command {
-	return t.pullVersion(datasetKind(), "DATASET[@VERSION]", "signalbox datasets pull sums --dir data\nsignalbox datasets pull sums@v1", t.datasetVersion)
+	return t.pullVersion(datasetKind(), "DATASET[@VERSION]", "signalbox datasets pull sums --dir data\nsignalbox datasets pull sums@v1", t.datasetVersion, t.pullFiles)
 }
 
 // signedFiles returns the files of a list of signed addresses.

@@ -71,9 +71,13 @@ func (t *tool) deployments() *cobra.Command {
 	)
 }
 
+// maxRequirements is the maximum size of the requirements of an engine, that of the server.
+const maxRequirements = 1 << 20
+
 // servingOptions are the flags of a new revision.
 type servingOptions struct {
 	model, engine, pool string
+	requirements        string
 	gpus                int
 	args, command       []string
 	firstByte, idle     time.Duration
@@ -83,16 +87,18 @@ type servingOptions struct {
 func (o *servingOptions) flags(cmd *cobra.Command, t *tool) {
 	f := cmd.Flags()
 	f.StringVar(&o.model, "model", "", "model to serve: MODEL, MODEL@VERSION or MODEL@ALIAS; its newest version by default")
-	f.StringVar(&o.engine, "engine", "", "engine: llamacpp or command")
+	f.StringVar(&o.engine, "engine", "", "engine: llamacpp for gguf, transformers for safetensors, or command; the one for the version's format by default")
 	f.StringVar(&o.pool, "pool", "", "pool of nodes to serve on")
 	f.IntVar(&o.gpus, "gpus", 0, "number of GPUs")
 	f.StringArrayVar(&o.args, "arg", nil, "argument for the engine; can be repeated")
 	f.StringArrayVar(&o.command, "command", nil, "command of the engine command, word by word; can be repeated")
+	f.StringVar(&o.requirements, "requirements", "", "file with the Python packages of the engine command, pinned with their hashes")
 	f.DurationVar(&o.firstByte, "first-byte", 0, "how long calls wait until the engine begins its response, from 1s to 1h; the server's setting if it is 0")
 	f.DurationVar(&o.idle, "idle", 0, "how long calls wait while the engine pauses within its response, from 1s to 1h; the server's setting if it is 0")
 	f.BoolVar(&o.wait, "wait", false, "wait until the revision is ready or has failed")
 	f.BoolVar(&o.promote, "promote", false, "wait until the revision is ready, and send it all calls")
 	must(cmd.RegisterFlagCompletionFunc("model", t.completeFlag(modelKind())))
+	must(cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]string{"llamacpp", "transformers", "command"}, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // body returns the request for a revision.
@@ -117,6 +123,13 @@ func (t *tool) revisionBody(cmd *cobra.Command, c *client.Client, o servingOptio
 	}
 	if o.gpus > 0 {
 		serving["gpus"] = o.gpus
+	}
+	if o.requirements != "" {
+		lock, err := t.readFile(o.requirements, maxRequirements)
+		if err != nil {
+			return nil, err
+		}
+		serving["requirements"] = string(lock)
 	}
 	timeouts := map[string]any{}
 	for member, wait := range map[string]time.Duration{"first_byte_s": o.firstByte, "idle_s": o.idle} {

@@ -3,14 +3,18 @@ package command_test
 import (
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// The waits of a revision are sent as whole seconds, and only if their flags are given.
-func TestRevise_waits(t *testing.T) {
+// The settings of a revision are sent only if their flags are given, and its waits as whole seconds.
+func TestRevise_serving(t *testing.T) {
 	t.Parallel()
+	lock := filepath.Join(t.TempDir(), "engine.lock")
+	require.NoError(t, os.WriteFile(lock, []byte("a==1\n"), 0o600))
 	const deployment, model = "dep_01kab3c4d5e6f7g8h9j0kmnpqr", "mdl_01kab3c4d5e6f7g8h9j0kmnpqr"
 	for name, tc := range map[string]struct {
 		flags []string
@@ -21,6 +25,11 @@ func TestRevise_waits(t *testing.T) {
 		"one":          {[]string{"--idle", "1h"}, `{"timeouts":{"idle_s":3600}}`},
 		"half seconds": {[]string{"--idle", "1500ms"}, ""},
 		"negative":     {[]string{"--first-byte", "-1s"}, ""},
+		"engine":       {[]string{"--engine", "transformers", "--arg", "--dtype", "--arg", "float32"}, `{"engine":"transformers","args":["--dtype","float32"]}`},
+		"command": {
+			[]string{"--engine", "command", "--command", "serve", "--command", "--port={port}", "--requirements", lock},
+			`{"engine":"command","command":["serve","--port={port}"],"requirements":"a==1\n"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -70,7 +70,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case isCommand:
 		return own.Status
-	case as[*session.UsageError](err) || as[*LinesError](err) || errors.Is(err, settings.ErrAddress):
+	case as[*session.UsageError](err) || as[*LinesError](err) || as[*RejectedError](err) || errors.Is(err, settings.ErrAddress):
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
@@ -173,6 +173,9 @@ func codeOf(status int) string {
 
 func described(err error, code int) problem {
 	refused, ok := errors.AsType[*client.Error](err)
+	if as[*RejectedError](err) {
+		return problem{Code: "rejected", Detail: err.Error()}
+	}
 	if !ok {
 		return problem{Code: codeOf(code), Detail: err.Error()}
 	}
@@ -181,6 +184,10 @@ func described(err error, code int) problem {
 	p := problem{Code: refused.Code, Status: refused.Status, Detail: text, RequestID: refused.RequestID}
 	if job, ok := errors.AsType[*RefusedJobError](err); ok {
 		p.Hint = job.Remedy
+		return p
+	}
+	if mended, ok := errors.AsType[*RemedyError](err); ok {
+		p.Hint = mended.Remedy
 		return p
 	}
 	switch refused.Code {

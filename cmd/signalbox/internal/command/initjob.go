@@ -1,12 +1,10 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -18,7 +16,6 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/ownjob"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
-	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
 type initOptions struct {
@@ -34,8 +31,8 @@ func (t *tool) initJob() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use: "init [FILE]", GroupID: groupWork, Short: "Write a job file for a recipe, to submit as it is or to change", Args: arguments(0, 1),
-		Long: `Write a job file for a recipe: the newest dataset that you can read for each input that the recipe requires, and all parameters with their
-defaults, as comments. FILE is job.yaml unless another name is given; - is standard output. A file that exists is not replaced without --force.`,
+		Long: `Write a job file for a recipe: the newest dataset and model that you can read for the inputs that the recipe requires, and all parameters
+with their defaults, as comments. FILE is job.yaml unless another name is given; - is standard output. A file that exists is not replaced without --force.`,
 		Example: "signalbox init --recipe demo/chat-tiny\nsignalbox init --recipe custom/custom train.yaml\nsignalbox submit job.yaml --follow",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.recipe == "" {
@@ -95,7 +92,7 @@ func (t *tool) runInit(cmd *cobra.Command, o initOptions, file string) error {
 	for _, in := range r.Inputs {
 		switch ref := found[in.Name]; {
 		case ref != "":
-			t.Say("%s: the input %s is %s, the newest dataset in the format %s", file, in.Name, ref, in.Format)
+			t.Say("%s: the input %s is %s, the newest %s in the format %s", file, in.Name, ref, in.Kind, in.Format)
 		case in.Required:
 			t.Say("%s: there is no %s for the input %s yet; add one and write its reference into the file", file, in.Kind, in.Name)
 		}
@@ -120,39 +117,6 @@ func writeNew(file, text string, force bool) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
-}
-
-// findInputs returns a reference for each required dataset of a recipe: the newest one in its format. Inputs for which there is
-// none are missing in the result.
-func (t *tool) findInputs(ctx context.Context, c *client.Client, inputs []recipeInput, project string) (map[string]string, error) {
-	found := map[string]string{}
-	var datasets []struct {
-		Name    string `json:"name"`
-		Project string `json:"project"`
-		Format  string `json:"format"`
-		Latest  string `json:"latest_version"`
-	}
-	for _, in := range inputs {
-		if !in.Required || in.Kind != "dataset" {
-			continue
-		}
-		if datasets == nil {
-			query := url.Values{"limit": {"200"}}
-			if project != "" {
-				query.Set("project", project)
-			}
-			if err := c.Get(ctx, datasetKind().path, query, &datasets); err != nil {
-				return nil, err
-			}
-		}
-		for _, d := range datasets {
-			if d.Latest != "" && (in.Format == "" || d.Format == in.Format) {
-				found[in.Name] = fmt.Sprintf("ds/%s/%s@%s", d.Project, d.Name, d.Latest)
-				break
-			}
-		}
-	}
-	return found, nil
 }
 
 // jobTemplate returns a job file in YAML for a recipe. The file is the name under which it is submitted; - stands for any. The
@@ -226,7 +190,11 @@ func writeInputs(b *strings.Builder, inputs []recipeInput, found map[string]stri
 			mark, active = "", true
 		}
 		if in.Kind == "model" {
-			models = append(models, fmt.Sprintf("  %smodel: mdl/%s   # %s\n", mark, ref, note(in.Description)))
+			ref = "mdl/" + ref
+			if found[in.Name] != "" {
+				ref = scalar(found[in.Name])
+			}
+			models = append(models, fmt.Sprintf("  %smodel: %s   # %s\n", mark, ref, note(in.Description)))
 			continue
 		}
 		ref = "ds/" + ref

@@ -32,21 +32,32 @@ func modelVersionKind() kind {
 		{Name: "size", Path: "size_bytes", Right: true, As: output.Bytes},
 		{Name: "run", Path: "source.run_id"},
 		{Name: "digest", As: output.Short},
+		{Name: "base", Wide: true},
+		{Name: "pickle", Wide: true},
 		{Name: "reason", Path: "status_reason", Wide: true},
 		{Name: "id", Wide: true},
 		{Name: "age", Path: "created_at", Right: true, As: output.Age},
+	}, details: []output.Column{
+		{Name: "ref"},
+		{Name: "architecture", Path: "facts.architecture"},
+		{Name: "parameters", Path: "facts.parameters"},
+		{Name: "dtype", Path: "facts.dtype"},
+		{Name: "adapter", Path: "facts.adapter_type"},
+		{Name: "rank", Path: "facts.adapter_rank"},
+		{Name: "protected"},
+		{Name: "created", Path: "created_at", As: output.Time},
 	}}
 }
 
 func (t *tool) models() *cobra.Command {
 	k := modelKind()
-	return noun("models", groupModels, "Models and their versions", "signalbox models ls\nsignalbox models versions my-model", []string{"model"},
+	return noun("models", groupModels, "Models and their versions", "signalbox models ls\nsignalbox models import llama ./llama-3.2-1b\nsignalbox models versions my-model", []string{"model"},
 		t.list(k, "List models", "signalbox models ls --search chat", filter{flag: "search", param: "q", usage: "only models whose name contains this text"}),
-		t.get(k, "Show a model", "signalbox models get my-model"),
+		t.getModel(),
 		t.part(k, "versions", "versions", modelVersionKind(), "List the versions of a model", "signalbox models versions my-model -o wide"),
 		t.update(k, "Change the description of a model", "signalbox models update my-model --description 'adds numbers'",
 			field{flag: "description", usage: "what it is for"}),
-		t.registerModel(), t.pullModel(), t.alias(),
+		t.importModel(), t.registerModel(), t.pullModel(), t.alias(),
 		t.part(k, "history", "history", kind{one: "change", many: "changes", columns: []output.Column{
 			{Name: "at", As: output.Time},
 			{Name: "action"},

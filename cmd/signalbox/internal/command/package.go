@@ -188,7 +188,7 @@ func specSource(spec map[string]any) (map[string]any, error) {
 }
 
 func (t *tool) uploadPackage(ctx context.Context, c *client.Client, p *codePackage, u uploadTarget) error {
-	progress := &transfer.Progress{Out: t.Err, Terminal: t.ErrTerminal, Quiet: t.Quiet}
+	progress := t.progress()
 	defer progress.Wait()
 	count, end := progress.File("package", p.size)
 	err := t.Watcher(c).Retry(ctx, func() error {

@@ -41,7 +41,7 @@ func (t *tool) pull(ctx context.Context, dir string, files []remoteFile) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	progress := &transfer.Progress{Out: t.Err, Terminal: t.ErrTerminal, Quiet: t.Quiet}
+	progress := t.progress()
 	var bytes int64
 	kept := 0
 	for _, f := range files {
@@ -62,12 +62,17 @@ func (t *tool) pull(ctx context.Context, dir string, files []remoteFile) error {
 		}
 	}
 	progress.Wait()
-	already := ""
-	if kept > 0 {
-		already = fmt.Sprintf(", %d of them before", kept)
-	}
-	t.Say("%s, %s, in %s, with the right digests%s", counted(len(files), "file"), output.Size(bytes), dir, already)
+	t.sayPulled(dir, len(files), bytes, kept)
 	return nil
+}
+
+// sayPulled states what a folder has after a download, and how many of the files it had before.
+func (t *tool) sayPulled(dir string, files int, bytes int64, before int) {
+	already := ""
+	if before > 0 {
+		already = fmt.Sprintf(", %d of them before", before)
+	}
+	t.Say("%s, %s, in %s, with the right digests%s", counted(files, "file"), output.Size(bytes), dir, already)
 }
 
 // counted returns a number and a noun, in the plural if it needs one.
@@ -140,8 +145,21 @@ func signAgain(ctx context.Context, c *client.Client, f remoteFile) (string, err
 	return "", &NotFoundError{"the server no longer has " + f.path}
 }
 
-// pullVersion returns the command pull of a kind with versions. Find returns a client and the path of a version.
-func (t *tool) pullVersion(k kind, called, example string, find func(*cobra.Command, string) (*client.Client, string, error)) *cobra.Command {
+// pullFiles downloads the files of a version into a folder.
+func (t *tool) pullFiles(cmd *cobra.Command, c *client.Client, path, dir string) error {
+	files, err := t.signedFiles(cmd, c, path+"/download")
+	if err != nil {
+		return err
+	}
+	return t.pull(cmd.Context(), dir, files)
+}
+
+// pullVersion returns the command pull of a kind with versions. Find returns a client and the path of a version, and pull downloads
+// its files into a folder.
+func (t *tool) pullVersion(
+	k kind, called, example string, find func(cmd *cobra.Command, called string) (*client.Client, string, error),
+	pull func(cmd *cobra.Command, c *client.Client, path, dir string) error,
+) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "pull " + called, Short: "Download the files of a version of a " + k.one, Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
@@ -152,14 +170,11 @@ func (t *tool) pullVersion(k kind, called, example string, find func(*cobra.Comm
 			if err != nil {
 				return err
 			}
-			files, err := t.signedFiles(cmd, c, path+"/download")
-			if err != nil {
-				return err
+			folder := dir
+			if folder == "" {
+				folder = strings.ReplaceAll(args[0], "/", "-")
 			}
-			if dir == "" {
-				dir = strings.ReplaceAll(args[0], "/", "-")
-			}
-			return t.pull(cmd.Context(), dir, files)
+			return pull(cmd, c, path, folder)
 		},
 	}
 	cmd.Flags().StringVarP(&dir, "dir", "d", "", "folder for the files; the name of the "+k.one+" by default")

@@ -2,12 +2,8 @@ package command
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -18,9 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
-	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
@@ -48,22 +42,19 @@ version is named by the time.`,
 	return cmd
 }
 
-// localFile is a file to upload. Its name in the dataset has slashes.
-type localFile struct {
-	name, path, sha256 string
-	size               int64
-}
-
 func (t *tool) runPush(cmd *cobra.Command, dataset string, paths []string, o pushOptions) error {
+	ctx := cmd.Context()
 	files, err := findFiles(paths)
 	if err != nil {
+		return err
+	}
+	if err := t.measure(ctx, files); err != nil {
 		return err
 	}
 	c, err := t.Client()
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
 	id, err := t.id(ctx, c, datasetKind(), dataset)
 	if as[*NotFoundError](err) {
 		more := map[string]any{}
@@ -107,9 +98,8 @@ func findFiles(paths []string) ([]localFile, error) {
 		if len(out) == maxPushed {
 			return session.Usage("more than %d files; pack them, for example as tar files", maxPushed)
 		}
-		f, err := measure(name, path)
-		out = append(out, f)
-		return err
+		out = append(out, localFile{name: name, path: path})
+		return nil
 	}
 	for _, root := range paths {
 		info, err := os.Stat(root)
@@ -145,102 +135,36 @@ func findFiles(paths []string) ([]localFile, error) {
 	return out, nil
 }
 
-// measure reads a file for its size and digest.
-func measure(name, path string) (localFile, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return localFile{}, session.Usage("%s", err)
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	size, err := io.Copy(h, f)
-	if err != nil {
-		return localFile{}, fmt.Errorf("read %s: %w", path, err)
-	}
-	return localFile{name: name, path: path, size: size, sha256: hex.EncodeToString(h.Sum(nil))}, nil
-}
-
-// uploadTarget is a signed address for a file.
-type uploadTarget struct {
-	Path    string            `json:"path"`
-	URL     string            `json:"url"`
-	Method  string            `json:"method"`
-	Headers map[string]string `json:"headers"`
-}
-
 // upload sends the files of a version that the installation does not have. The server signs a part of them at a time.
 func (t *tool) upload(ctx context.Context, c *client.Client, path, version string, files []localFile) error {
-	manifest := make([]map[string]any, len(files))
-	byName := map[string]localFile{}
-	for i, f := range files {
-		manifest[i] = map[string]any{"path": f.name, "size_bytes": f.size, "sha256": f.sha256}
-		byName[f.name] = f
-	}
-	progress := &transfer.Progress{Out: t.Err, Terminal: t.ErrTerminal, Quiet: t.Quiet}
-	defer progress.Wait()
-	for {
+	list := manifest(files)
+	return t.uploadMissing(ctx, c, files, func() ([]uploadTarget, error) {
 		var made struct {
 			Uploads []uploadTarget `json:"uploads"`
 		}
-		err := c.Post(ctx, path, map[string]any{"version": version, "files": manifest}, &made)
-		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict && t.unchanged(ctx, c, path, version, byName) {
-			return nil
+		err := c.Post(ctx, path, map[string]any{"version": version, "files": list}, &made)
+		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict && t.unchanged(ctx, c, path, version, files) {
+			return nil, nil
 		}
-		if err != nil {
-			return err
-		}
-		if len(made.Uploads) == 0 {
-			return nil
-		}
-		if err := t.uploadFiles(ctx, c, progress, byName, made.Uploads); err != nil {
-			return err
-		}
-	}
-}
-
-// uploadFiles sends the files of one response. The addresses are valid for some minutes only: if one that is not the first
-// has expired, the rest is left to the next response.
-func (t *tool) uploadFiles(ctx context.Context, c *client.Client, progress *transfer.Progress, files map[string]localFile, targets []uploadTarget) error {
-	for i, u := range targets {
-		err := t.uploadFile(ctx, c, progress, files[u.Path], u)
-		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusForbidden && i > 0 {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("upload %s: %w", output.Printable(u.Path), err)
-		}
-	}
-	return nil
+		return made.Uploads, err
+	})
 }
 
 // unchanged reports whether a committed version has exactly the given files.
-func (t *tool) unchanged(ctx context.Context, c *client.Client, path, version string, files map[string]localFile) bool {
+func (t *tool) unchanged(ctx context.Context, c *client.Client, path, version string, files []localFile) bool {
 	list, err := c.List(ctx, path+"/"+url.PathEscape(version)+"/files", nil, maxPushed)
 	if err != nil || len(list.Rows) != len(files) || list.More {
 		return false
 	}
+	paths := filesByName(files)
 	for _, row := range list.Rows {
 		var f struct{ Path, SHA256 string }
-		if json.Unmarshal(row, &f) != nil || files[f.Path].sha256 != f.SHA256 {
+		if json.Unmarshal(row, &f) != nil || paths[f.Path].sha256 != f.SHA256 {
 			return false
 		}
 	}
 	t.Say("the version %s already has exactly these files", version)
 	return true
-}
-
-func (t *tool) uploadFile(ctx context.Context, c *client.Client, progress *transfer.Progress, f localFile, u uploadTarget) error {
-	count, end := progress.File(f.name, f.size)
-	err := t.Watcher(c).Retry(ctx, func() error {
-		file, err := os.Open(f.path)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		return c.UploadFrom(ctx, u.Method, u.URL, u.Headers, transfer.NewReader(file, count), f.size)
-	})
-	end(err == nil)
-	return err
 }
 
 // compactJSON formats any value as JSON.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,12 +19,14 @@ import (
 )
 
 func (t *tool) registerModel() *cobra.Command {
-	var run, artifact, kindOf, task string
+	var run, task string
+	var wanted wantedArtifact
 	cmd := &cobra.Command{
 		Use: "register MODEL", Short: "Register an artifact of a run as a new version of a model", Args: arguments(1, 1),
 		Long: `Register an artifact of a run as a version of a model. The model is created if it is missing. Without --artifact, it is the last artifact of the
-run that an engine can serve: a merged model, or else a checkpoint.`,
-		Example: "signalbox models register my-model --run my-job\nsignalbox models register my-model --run my-job --kind checkpoint",
+run that an engine can serve: a merged model as GGUF or as a folder, or else a checkpoint. A run that made only an adapter registers the adapter,
+which knows the model that the run started from.`,
+		Example: "signalbox models register my-model --run my-job\nsignalbox models register my-adapter --run my-job --format peft",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if run == "" {
 				return session.Usage("--run must name the job or run that made the model")
@@ -36,7 +39,7 @@ run that an engine can serve: a merged model, or else a checkpoint.`,
 			if err != nil {
 				return err
 			}
-			found, err := t.findArtifact(cmd, c, source, artifact, kindOf)
+			found, err := t.findArtifact(cmd, c, source, wanted)
 			if err != nil {
 				return err
 			}
@@ -53,8 +56,9 @@ run that an engine can serve: a merged model, or else a checkpoint.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&run, "run", "", "job or run that made the model")
-	f.StringVar(&artifact, "artifact", "", "id of the artifact; signalbox artifacts ls lists them")
-	f.StringVar(&kindOf, "kind", "", "kind of the artifact, such as checkpoint")
+	f.StringVar(&wanted.id, "artifact", "", "id of the artifact; signalbox artifacts ls lists them")
+	f.StringVar(&wanted.kind, "kind", "", "kind of the artifact, such as checkpoint")
+	f.StringVar(&wanted.format, "format", "", "format of the artifact: gguf, safetensors or peft")
 	f.StringVar(&task, "task", "chat", "task of a new model: chat, completion or embedding")
 	must(cmd.RegisterFlagCompletionFunc("run", t.completeFlag(jobKind())))
 	return cmd
@@ -68,28 +72,41 @@ type artifactRow struct {
 	Format string `json:"format"`
 }
 
-// findArtifact returns the artifact with an id, or the last one of a run that can be served.
-func (t *tool) findArtifact(cmd *cobra.Command, c *client.Client, run, id, kindOf string) (artifactRow, error) {
-	wanted := []string{"merged_model", "checkpoint"}
-	if kindOf != "" {
-		wanted = []string{kindOf}
+// wantedArtifact selects an artifact. Its members may be empty.
+type wantedArtifact struct{ id, kind, format string }
+
+// registered are the artifacts that are registered without a choice of the user, the best ones first.
+func registered() []artifactRow {
+	return []artifactRow{
+		{Kind: "merged_model", Format: "gguf"}, {Kind: "merged_model", Format: "safetensors"}, {Kind: "hf_export", Format: "safetensors"},
+		{Kind: "checkpoint", Format: "gguf"}, {Kind: "hf_export", Format: "peft"}, {Kind: "checkpoint", Format: "safetensors"},
 	}
+}
+
+// rank returns how well an artifact fits, from 0 for the best. It is negative if the artifact does not fit.
+func (w wantedArtifact) rank(a artifactRow) int {
+	best := registered()
+	i := slices.IndexFunc(best, func(b artifactRow) bool { return b.Kind == a.Kind && b.Format == a.Format })
+	switch {
+	case w.id != "" && a.ID != w.id, w.kind != "" && a.Kind != w.kind, w.format != "" && a.Format != w.format:
+		return -1
+	case i < 0 && w != wantedArtifact{}:
+		return len(best) // the server states why it cannot be registered
+	}
+	return i
+}
+
+// findArtifact returns the wanted artifact of a run, or the last of those that fit best.
+func (t *tool) findArtifact(cmd *cobra.Command, c *client.Client, run string, wanted wantedArtifact) (artifactRow, error) {
 	var best artifactRow
-	rank := len(wanted)
+	least := math.MaxInt
 	_, _, err := c.Each(cmd.Context(), runPath(run)+"/artifacts", nil, everything, func(raw json.RawMessage) error {
 		var a artifactRow
 		if err := json.Unmarshal(raw, &a); err != nil {
 			return fmt.Errorf("decode an artifact: %w", err)
 		}
-		if id != "" {
-			if a.ID == id {
-				best, rank = a, 0
-			}
-			return nil
-		}
-		// The engine reads GGUF; of several, the last one counts.
-		if i := slices.Index(wanted, a.Kind); i >= 0 && i <= rank && (a.Format == "gguf" || kindOf != "" && best.ID == "") {
-			best, rank = a, i
+		if i := wanted.rank(a); i >= 0 && i <= least {
+			best, least = a, i
 		}
 		return nil
 	})
@@ -148,7 +165,7 @@ func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string
 		return id, number, nil
 	}
 	if m.Latest == nil {
-		return "", 0, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models register makes one", name)}
+		return "", 0, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models import or register makes one", name)}
 	}
 	return id, *m.Latest, nil
 }
@@ -161,10 +178,6 @@ func (t *tool) modelVersionPath(cmd *cobra.Command, called string) (*client.Clie
 	}
 	id, version, err := t.modelVersion(cmd.Context(), c, called)
 	return c, modelKind().at(id, "versions", strconv.Itoa(version)), err
-}
-
-func (t *tool) pullModel() *cobra.Command {
-	return t.pullVersion(modelKind(), "MODEL[@VERSION|@ALIAS]", "signalbox models pull my-model@champion --dir model", t.modelVersionPath)
 }
 
 func (t *tool) card() *cobra.Command {

@@ -232,10 +232,17 @@ func TestInit(t *testing.T) {
 			_, _ = io.WriteString(w, `{"name":"a/b","version":"1","inputs":[
 				{"name":"train","kind":"dataset","required":true,"format":"jsonl","description":"rows"},
 				{"name":"extra","kind":"dataset","required":false,"format":"jsonl","description":"more rows"},
-				{"name":"model","kind":"model","required":false,"format":"safetensors","description":"weights"}],
+				{"name":"model","kind":"model","required":true,"format":"safetensors","description":"weights"}],
 				"params_schema":{"required":["steps"],"properties":{"lr":{"type":"number","default":0.1,"minimum":0,"description":"rate"},"steps":{"type":"integer","default":3}}}}`)
 		case "/api/cluster":
 			_, _ = io.WriteString(w, `{"pools":[{"pool":"h100","nodes":1}]}`)
+		case "/api/models":
+			_, _ = io.WriteString(w, `[{"id":"mdl_1","name":"new","project":"p","latest_version":null},
+				{"id":"mdl_2","name":"served","project":"p","latest_version":3},{"id":"mdl_3","name":"base","project":"p","latest_version":2}]`)
+		case "/api/models/mdl_2/versions/3":
+			_, _ = io.WriteString(w, `{"format":"gguf"}`)
+		case "/api/models/mdl_3/versions/2":
+			_, _ = io.WriteString(w, `{"format":"safetensors"}`)
 		case "/api/datasets":
 			_, _ = io.WriteString(w, `[{"name":"empty","project":"p","format":"jsonl","latest_version":""},
 				{"name":"pictures","project":"p","format":"tar","latest_version":"v1"},{"name":"sums","project":"p","format":"jsonl","latest_version":"v7"}]`)
@@ -246,11 +253,12 @@ func TestInit(t *testing.T) {
 	require.Zero(t, r.code, r.err)
 	require.Empty(t, r.out)
 	require.Contains(t, r.err, "the input train is ds/p/sums@v7, the newest dataset in the format jsonl")
+	require.Contains(t, r.err, "the input model is mdl/p/base@2, the newest model in the format safetensors")
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for _, line := range []string{
 		"recipe: a/b ", "    train: ds/p/sums@v7   # rows\n", "    # extra: ds/PROJECT/NAME@VERSION   # more rows\n",
-		"  # model: mdl/PROJECT/NAME@VERSION   # weights\n", "  # lr: 0.1   # rate (at least 0)\n", "  steps: 3 ", "    - pool: h100 ",
+		"  model: mdl/p/base@2   # weights\n", "  # lr: 0.1   # rate (at least 0)\n", "  steps: 3 ", "    - pool: h100 ",
 	} {
 		require.Contains(t, string(raw), line)
 	}

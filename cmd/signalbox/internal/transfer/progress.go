@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -53,12 +54,27 @@ func (p *Progress) File(path string, size int64) (count func(have int64), end fu
 	}
 }
 
+// large is the size in bytes from which the progress of a file has lines, and that of work on a local file is shown.
+const large = 64 << 20
+
+// Work begins the progress of work that reads a local file, such as a digest. It is shown for large files only. The name states
+// the work too.
+func (p *Progress) Work(name string, size int64) (count func(have int64), end func(done bool)) {
+	if size < large {
+		return func(int64) {}, func(bool) {}
+	}
+	count, end = p.File(name, size)
+	if !p.Terminal {
+		end = func(bool) {}
+	}
+	return count, end
+}
+
 // tenths is the number of lines for a file.
 const tenths = 10
 
 // lines prints a line for each tenth of a large file.
 func (p *Progress) lines(name string, size int64) (count func(have int64), end func(done bool)) {
-	const large = 64 << 20
 	var printed int64
 	count = func(have int64) {
 		if size < large {
@@ -87,3 +103,19 @@ func (p *Progress) Wait() {
 func NewReader(r io.Reader, count func(have int64)) io.Reader {
 	return io.TeeReader(r, &counter{count: count})
 }
+
+// Until returns a reader that fails when a context ends, so that an interrupted command does not read a large file to its end.
+func Until(ctx context.Context, r io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(p)
+	})
+}
+
+// readerFunc is a function that reads.
+type readerFunc func(p []byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,7 +1,7 @@
 // Package transfer owns downloads of files from signed addresses. A download that was interrupted continues where it
 // stopped when the same command runs again, and a file appears under its name only when it is complete and its digest
-// is right. Two commands never write the same file. Progress is shown on standard error: bars on a terminal, and
-// otherwise a line for each tenth.
+// is right. The tar file of a folder is unpacked in the same way: its files appear when all are complete. Two commands never
+// write the same file. Progress is shown on standard error: bars on a terminal, and otherwise a line for each tenth.
 package transfer
 
 import (

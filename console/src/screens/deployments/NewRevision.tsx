@@ -11,7 +11,7 @@ import type { Deployment, Revision } from "./deployment";
 type Props = { deployment: Deployment; like: Revision | undefined; onClose: () => void };
 
 // NewRevision begins with the settings of the promoted revision. An engine that only the API can describe keeps its
-// command and requirements, and the limits of its calls.
+// command and requirements, and the limits of its calls. Otherwise the server chooses the engine by the version's format.
 export default function NewRevision({ deployment, like, onClose }: Props) {
   const { t } = useTranslation("deployments");
   const form = useId();
@@ -37,7 +37,7 @@ export default function NewRevision({ deployment, like, onClose }: Props) {
           body: {
             source: { model_id: picked.model, version: picked.version },
             serving: {
-              engine: serving?.engine ?? "llamacpp",
+              engine: serving?.engine === "command" ? "command" : "",
               command: serving?.command ?? [],
               requirements: serving?.requirements ?? "",
               args: splitArgs(args),

@@ -839,10 +839,12 @@ func (x *DatasetInput) GetFiles() []*ObjectRef {
 }
 
 type ModelInput struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ref           string                 `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	Files         []*ObjectRef           `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ref    string                 `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Digest string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Files  []*ObjectRef           `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	// `gguf`, `safetensors` or `peft`; empty from earlier versions.
+	Format        string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -896,6 +898,13 @@ func (x *ModelInput) GetFiles() []*ObjectRef {
 		return x.Files
 	}
 	return nil
+}
+
+func (x *ModelInput) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
 }
 
 type ResourceLimits struct {
@@ -973,7 +982,7 @@ type EngineSpec struct {
 	DeploymentId   string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	RevisionId     string                 `protobuf:"bytes,2,opt,name=revision_id,json=revisionId,proto3" json:"revision_id,omitempty"`
 	RevisionNumber int32                  `protobuf:"varint,3,opt,name=revision_number,json=revisionNumber,proto3" json:"revision_number,omitempty"`
-	// `llamacpp` or `command`.
+	// `llamacpp`, `transformers` or `command`.
 	Driver string `protobuf:"bytes,4,opt,name=driver,proto3" json:"driver,omitempty"`
 	// Files of the model, placed in the model folder.
 	Model []*ObjectRef `protobuf:"bytes,5,rep,name=model,proto3" json:"model,omitempty"`
@@ -2760,12 +2769,13 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\x122\n" +
-	"\x05files\x18\x04 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05files\"j\n" +
+	"\x05files\x18\x04 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05files\"\x82\x01\n" +
 	"\n" +
 	"ModelInput\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x122\n" +
-	"\x05files\x18\x03 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05files\"o\n" +
+	"\x05files\x18\x03 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05files\x12\x16\n" +
+	"\x06format\x18\x04 \x01(\tR\x06format\"o\n" +
 	"\x0eResourceLimits\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\x05R\x04cpus\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x03R\vmemoryBytes\x12\x12\n" +

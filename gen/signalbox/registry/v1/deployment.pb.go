@@ -507,20 +507,23 @@ func (x *RevisionSource) GetVersion() int32 {
 // Serving states how a model version is served.
 type Serving struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `llamacpp`: llama.cpp's server, for versions in the format `gguf`. `command`: any program that serves an
-	// OpenAI-style API; it cannot serve a protected version. If empty, `llamacpp`.
+	// `llamacpp`: llama.cpp's server, for versions in the format `gguf`. `transformers`: the server of Hugging Face's
+	// library, for versions in the format `safetensors`; it works on one call at a time and serves no embeddings.
+	// `command`: any program that serves an OpenAI-style API; it cannot serve a protected version. If empty, the engine
+	// for the version's format.
 	Engine string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
 	// Command-line options of the engine. `llamacpp` takes these options of llama.cpp's server: `--ctx-size`,
 	// `--parallel`, `--threads`, `--batch-size`, `--ubatch-size`, `--n-gpu-layers`, `--pooling` and `--embeddings`, which
-	// is set for models with the task `embedding`; and `--exact`, for results that do not depend on the batch. With the
-	// engine `command`, they follow `command`.
+	// is set for models with the task `embedding`; and `--exact`, for results that do not depend on the batch.
+	// `transformers` takes `--ctx-size`, `--threads`, `--dtype` and `--attn-implementation`. With the engine `command`,
+	// they follow `command`.
 	Args []string `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
 	// Engine `command`: the program and its arguments. `python` as the program is the interpreter of the engine's
 	// environment. These texts are replaced, also in `args`: `{model}` by the folder with the model's files, `{host}` and
 	// `{port}` by the address on which the program must listen, `{api_key_file}` by a file with the key that callers must
-	// send. Empty for `llamacpp`.
+	// send. Empty for the other engines.
 	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
-	// Engine `command`: hash-pinned Python requirements of its environment. Empty for `llamacpp`.
+	// Engine `command`: hash-pinned Python requirements of its environment. Empty for the other engines.
 	Requirements string `protobuf:"bytes,4,opt,name=requirements,proto3" json:"requirements,omitempty"`
 	// Pool in which the engine runs; if empty, `default`.
 	Pool string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
@@ -1483,7 +1486,7 @@ type CreateRevisionRequest struct {
 	// The model version that the revision serves. The caller must be able to see the model and, if the version is
 	// protected, be allowed to change every protected dataset that it comes from.
 	Source *RevisionSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	// How the version is served; if absent, by `llamacpp` with its defaults.
+	// How the version is served; if absent, by the engine for its format with its defaults.
 	Serving       *Serving `protobuf:"bytes,3,opt,name=serving,proto3" json:"serving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2146,9 +2149,9 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"logExcerpt\"W\n" +
 	"\x0eRevisionSource\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
-	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"\xbc\x02\n" +
-	"\aServing\x122\n" +
-	"\x06engine\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15R\x00R\bllamacppR\acommandR\x06engine\x12#\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"\xca\x02\n" +
+	"\aServing\x12@\n" +
+	"\x06engine\x18\x01 \x01(\tB(\xbaH%r#R\x00R\bllamacppR\ftransformersR\acommandR\x06engine\x12#\n" +
 	"\x04args\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10@\"\x05r\x03\x18\x80\bR\x04args\x12)\n" +
 	"\acommand\x18\x03 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10@\"\x05r\x03\x18\x80 R\acommand\x12-\n" +
 	"\frequirements\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80@R\frequirements\x12\x1b\n" +

@@ -89,7 +89,7 @@ type ModelServiceClient interface {
 	// UnarchiveModelVersion makes an archived version a candidate again. Its former aliases stay deleted. For a version
 	// that is not archived, it changes nothing.
 	UnarchiveModelVersion(ctx context.Context, in *UnarchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// ListModelFiles lists the files of a version. Each version has exactly one file.
+	// ListModelFiles lists the files of a version. The folder of an artifact is one file.
 	ListModelFiles(ctx context.Context, in *ListModelFilesRequest, opts ...grpc.CallOption) (*ListModelFilesResponse, error)
 	// ListModelDownloads lists the files of a version like ListModelFiles, each with a signed URL. It refuses versions that
 	// come from a protected run.
@@ -347,7 +347,7 @@ type ModelServiceServer interface {
 	// UnarchiveModelVersion makes an archived version a candidate again. Its former aliases stay deleted. For a version
 	// that is not archived, it changes nothing.
 	UnarchiveModelVersion(context.Context, *UnarchiveModelVersionRequest) (*ModelVersion, error)
-	// ListModelFiles lists the files of a version. Each version has exactly one file.
+	// ListModelFiles lists the files of a version. The folder of an artifact is one file.
 	ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error)
 	// ListModelDownloads lists the files of a version like ListModelFiles, each with a signed URL. It refuses versions that
 	// come from a protected run.

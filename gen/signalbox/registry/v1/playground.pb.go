@@ -346,7 +346,7 @@ type PlaygroundTargetRequest struct {
 	// The model version that the target serves. The caller must be able to see the model and, if the version is
 	// protected, be allowed to change every protected dataset that it comes from.
 	Source *RevisionSource `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// How the version is served; if absent, by `llamacpp` with its defaults.
+	// How the version is served; if absent, by the engine for its format with its defaults.
 	Serving       *Serving `protobuf:"bytes,2,opt,name=serving,proto3" json:"serving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -146,6 +146,8 @@ func TestResponse_stream(t *testing.T) {
 			`data: {"model":"m","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":50}}` + "\n\ndata: [DONE]\n\n", want("m", "stop", 7, 50)},
 		"continuous usage": {`data: {"model":"m","choices":[{"delta":{}}],"usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" +
 			`data: {"model":"m","choices":[{"delta":{}}],"usage":{"prompt_tokens":7,"completion_tokens":2}}` + "\n\n", want("m", "", 7, 2)},
+		"usage with the reason": {`data: {"choices":[{"delta":{"content":"i"},"index":0}],"model":"m","object":"chat.completion.chunk"}` + "\n\n" +
+			`data: {"choices":[{"delta":{},"index":0,"finish_reason":"length"}],"model":"m","usage":{"completion_tokens":4,"prompt_tokens":21,"total_tokens":25}}` + "\n\n", want("m", "length", 21, 4)},
 		"usage in a choice":          {`data: {"model":"m","choices":[{"finish_reason":"stop","usage":{"prompt_tokens":7,"completion_tokens":2}}]}` + "\n\n", want("m", "stop", 7, 2)},
 		"usage in the first of many": {`data: {"model":"m","usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" + strings.Repeat(part, 500), want("m", "", 7, 1)},
 		"responses": {"event: response.created\ndata: " + `{"type":"response.created","response":{"model":"m","error":null,"usage":null}}` + "\n\n" +

@@ -24,6 +24,9 @@ func checkBindingNames(d *Draft) error {
 	for _, in := range d.Recipe.Inputs {
 		declared[in.Name] = in.Kind != "model"
 		model = model || in.Kind == "model"
+		if in.Kind == "model" && in.Required && d.Spec.Bindings.Model == "" {
+			return Refuse(Bindings, "the recipe %s needs a model: bind the reference of a version, such as mdl/default/my-model@1", d.Recipe.Name)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Bindings.Datasets)) {
 		if !declared[name] {
@@ -44,6 +47,19 @@ func checkBindings(in *jobspec.Inputs) error {
 	}
 	if len(in.Unreadable) > 0 {
 		return refuseAs(fault.Forbidden, Bindings, "you may not read %s", slices.Min(in.Unreadable))
+	}
+	return nil
+}
+
+// checkModelFormat refuses a model in another format than the recipe reads.
+func checkModelFormat(r *jobspec.Recipe, in *jobspec.Inputs) error {
+	if in.Model == nil || in.Model.Format == "" {
+		return nil
+	}
+	for _, wanted := range r.Inputs {
+		if wanted.Kind == "model" && wanted.Format != "" && wanted.Format != in.Model.Format {
+			return Refuse(Bindings, "the recipe %s needs a model in the format %s; %s is in the format %s", r.Name, wanted.Format, in.Model.Ref, in.Model.Format)
+		}
 	}
 	return nil
 }

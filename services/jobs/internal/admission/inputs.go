@@ -150,6 +150,9 @@ func (w *Inputs) bindings(ctx context.Context, d *Draft) error {
 	if err := checkBindings(d.Inputs); err != nil {
 		return err
 	}
+	if err := checkModelFormat(d.Recipe, d.Inputs); err != nil {
+		return err
+	}
 	inherit(d.Inputs, d.Inherited)
 	return checkTrust(d.Recipe, d.Inputs)
 }

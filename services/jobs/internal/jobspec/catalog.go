@@ -21,6 +21,7 @@ type Recipe struct {
 type Input struct {
 	Name     string `json:"name"`
 	Kind     string `json:"kind"` // dataset or model
+	Format   string `json:"format"`
 	Required bool   `json:"required"`
 }
 
@@ -41,6 +42,7 @@ type Environment struct {
 // Bound is the dataset or model to which a reference was resolved.
 type Bound struct {
 	Name, Ref, Digest string
+	Format            string // of a model; empty from earlier versions
 	Files             []Object
 }
 

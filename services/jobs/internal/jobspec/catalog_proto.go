@@ -126,7 +126,7 @@ func inputsFromProto(m *registrypeerv1.ResolveBindingsResponse) *Inputs {
 		})
 	}
 	if model := m.GetModel(); model.GetRef() != "" {
-		in.Model = &Bound{Ref: model.GetRef(), Digest: model.GetDigest(), Files: objectsFromProto(model.GetFiles())}
+		in.Model = &Bound{Ref: model.GetRef(), Digest: model.GetDigest(), Format: model.GetFormat(), Files: objectsFromProto(model.GetFiles())}
 	}
 	return in
 }

@@ -55,7 +55,7 @@ func UnusedObjects(ctx context.Context, q pg.Querier, keys []string) ([]string, 
 // objects are not deleted after a lookup, call HoldObjects before the lookup.
 func HoldObjects(ctx context.Context, q pg.Querier, d time.Duration, keys ...string) error {
 	_, err := q.Exec(ctx, `INSERT INTO object_hold AS h (key, held_until)
-		SELECT DISTINCT k, clock_timestamp() + $2::interval FROM unnest($1::text[]) k ORDER BY k
+		SELECT k, clock_timestamp() + $2::interval FROM (SELECT DISTINCT unnest($1::text[]) AS k) AS keys ORDER BY k
 		ON CONFLICT (key) DO UPDATE SET held_until = greatest(h.held_until, excluded.held_until)`, keys, d)
 	if err != nil {
 		return fmt.Errorf("hold objects: %w", err)

@@ -115,7 +115,8 @@ func TestSweeper_Step_deletesOnlyUnusedObjects(t *testing.T) {
 		SELECT m, m, 'u', 'o', 'prj_1', 'p', 'team', '', 'chat', now() FROM unnest('{mdl_1,mdl_2}'::text[]) m`)
 	h.exec(`INSERT INTO model_version (id, model_id, version, status, lifecycle, run_id, artifact_id, format, digest, size_bytes, uri, file, packed, facts,
 		created_at, files) VALUES ('mv_1', 'mdl_1', 1, 'ready', 'archived', '', '', 'peft', 'd', 1, 'u', '', false, '{}', now(), '[{"sha256": "x"}, {"sha256": "weights"}]')`)
-	require.NoError(t, db.HoldObjects(t.Context(), h.pool, time.Hour, "projects/prj_1/tasksets/held", "projects/prj_1/tasksets/ended"))
+	const held = "projects/prj_1/tasksets/held"
+	require.NoError(t, db.HoldObjects(t.Context(), h.pool, time.Hour, held, "projects/prj_1/tasksets/ended", held), "files can have the same bytes")
 	h.exec(`UPDATE object_hold SET held_until = now() - interval '1 hour' WHERE key LIKE '%ended'`)
 
 	n, err := h.sweeper.Step(t.Context(), time.Now().Add(-time.Minute), 1000)

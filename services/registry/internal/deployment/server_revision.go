@@ -71,8 +71,8 @@ func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv
 
 // Candidate returns a new revision of a deployment that serves a version of a model.
 func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment, m *model.Model, v *model.Version, s revision.Serving) (*revision.Revision, error) {
-	s = s.WithDefaults()
-	if err := s.Check(v); err != nil {
+	s = s.WithDefaults(v.Format)
+	if err := s.Check(v, m.Task); err != nil {
 		return nil, err
 	}
 	first, more := revision.Files(v)

@@ -69,5 +69,5 @@ func ToObjects(v *Version) []*jobsv1.ObjectRef {
 
 // ToInput returns a version as the model input of a job.
 func ToInput(m *Model, v *Version) *jobsv1.ModelInput {
-	return &jobsv1.ModelInput{Ref: m.Ref(v.Number), Digest: v.Digest, Files: ToObjects(v)}
+	return &jobsv1.ModelInput{Ref: m.Ref(v.Number), Digest: v.Digest, Files: ToObjects(v), Format: v.Format}
 }

@@ -78,7 +78,7 @@ func (u *upload) refusePickles() error {
 }
 
 // prefix returns the beginning of the keys of the uploaded files of a model. Other models do not share them, so that
-// nobody gets the bytes of a file by its digest.
+// knowing the digest of a file does not give its bytes.
 func prefix(m *Model) string { return "projects/" + m.ProjectID + "/models/" + m.ID }
 
 // objects returns the objects of the uploaded files of a model.

@@ -16,16 +16,26 @@ func llamaCppOptions() []string {
 	}
 }
 
-// checkOptions returns an error if an argument is an option that llamacpp does not accept. It does not check the values
+// transformersOptions returns the options that the engine transformers accepts, as in
+// agent/engine/launch/transformers_serve.py, except those that the platform sets.
+func transformersOptions() []string {
+	return []string{"--ctx-size", "-c", "--threads", "-t", "--dtype", "--attn-implementation"}
+}
+
+// checkOptions returns an error if an argument is an option that the engine does not accept. It does not check the values
 // of options, because the engine checks them.
-func checkOptions(args []string) error {
+func checkOptions(engine string, args []string) error {
+	accepted := llamaCppOptions()
+	if engine == EngineTransformers {
+		accepted = transformersOptions()
+	}
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
 		if _, err := strconv.ParseFloat(name, 64); err == nil || !strings.HasPrefix(name, "-") {
 			continue // a value
 		}
-		if !slices.Contains(llamaCppOptions(), name) {
-			return refused("engine llamacpp has no option %q; it takes %s", name, strings.Join(llamaCppOptions(), ", "))
+		if !slices.Contains(accepted, name) {
+			return refused("engine %s has no option %q; it takes %s", engine, name, strings.Join(accepted, ", "))
 		}
 	}
 	return nil

@@ -6,21 +6,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 func TestServing_Check(t *testing.T) {
 	t.Parallel()
+	safetensors := func(v *model.Version) { v.Format, v.Packed = model.FormatSafetensors, true }
 	cases := map[string]struct {
 		change  func(*model.Version)
 		serving revision.Serving
 		words   string
 	}{
-		"gguf":                       {nil, revision.Serving{}, ""},
-		"command":                    {func(v *model.Version) { v.Format = model.FormatSafetensors }, revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}, ""},
-		"rejected":                   {func(v *model.Version) { v.Status, v.StatusReason = model.StatusRejected, "malformed" }, revision.Serving{}, "malformed"},
-		"safetensors":                {func(v *model.Version) { v.Format = model.FormatSafetensors }, revision.Serving{}, "register its gguf"},
+		"gguf":        {nil, revision.Serving{}, ""},
+		"command":     {safetensors, revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}, ""},
+		"rejected":    {func(v *model.Version) { v.Status, v.StatusReason = model.StatusRejected, "malformed" }, revision.Serving{}, "malformed"},
+		"safetensors": {safetensors, revision.Serving{Args: []string{"--dtype", "float32", "-c=4096"}}, ""},
+		"uploaded folder": {func(v *model.Version) {
+			v.Format, v.Files = model.FormatSafetensors, []manifest.File{{Path: "config.json"}, {Path: "model.safetensors"}}
+		}, revision.Serving{}, ""},
+		"only weights": {func(v *model.Version) {
+			v.Format, v.Files = model.FormatSafetensors, []manifest.File{{Path: "model.safetensors"}}
+		}, revision.Serving{}, "needs the whole folder"},
+		"safetensors with llamacpp":  {safetensors, revision.Serving{Engine: revision.EngineLlamaCpp}, "register its gguf artifact or use the engine transformers"},
+		"gguf with transformers":     {nil, revision.Serving{Engine: revision.EngineTransformers}, "use the engine llamacpp"},
+		"adapter":                    {func(v *model.Version) { v.Format = model.FormatPEFT }, revision.Serving{}, "deploy the merged model"},
+		"command with transformers":  {safetensors, revision.Serving{Command: []string{"serve"}}, "belong to the engine command, not to transformers"},
+		"option of llamacpp":         {safetensors, revision.Serving{Args: []string{"--parallel", "2"}}, "no option \"--parallel\"; it takes --ctx-size"},
 		"command with llamacpp":      {nil, revision.Serving{Command: []string{"serve"}}, "belong to the engine command"},
 		"requirements with llamacpp": {nil, revision.Serving{Requirements: "x"}, "belong to the engine command"},
 		"unknown option":             {nil, revision.Serving{Args: []string{"--flash-attn"}}, "no option \"--flash-attn\""},
@@ -32,7 +45,7 @@ func TestServing_Check(t *testing.T) {
 		if c.change != nil {
 			c.change(v)
 		}
-		err := c.serving.WithDefaults().Check(v)
+		err := c.serving.WithDefaults(v.Format).Check(v, "chat")
 		if c.words == "" {
 			require.NoError(t, err, name)
 			continue
@@ -42,19 +55,29 @@ func TestServing_Check(t *testing.T) {
 	}
 }
 
-// A command could print the file of a protected model.
-func TestServing_Check_protectedModelNeedsLlamaCpp(t *testing.T) {
+func TestServing_Check_embedding(t *testing.T) {
 	t.Parallel()
-	v := &model.Version{Number: 1, Status: model.StatusReady, Format: model.FormatGGUF, Protected: true}
-	require.NoError(t, revision.Serving{}.WithDefaults().Check(v))
-	err := revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}.WithDefaults().Check(v)
-	require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "dataset_protected"), "%v", err)
+	v := &model.Version{Number: 1, Status: model.StatusReady, Format: model.FormatSafetensors, Packed: true}
+	require.ErrorContains(t, revision.Serving{}.WithDefaults(v.Format).Check(v, "embedding"), "transformers computes no embeddings")
+	v.Format = model.FormatGGUF
+	require.NoError(t, revision.Serving{}.WithDefaults(v.Format).Check(v, "embedding"))
+}
+
+// A command could print the files of a protected model. The other engines are programs of the platform.
+func TestServing_Check_protectedModelNeedsOwnEngine(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{model.FormatGGUF, model.FormatSafetensors} {
+		v := &model.Version{Number: 1, Status: model.StatusReady, Format: format, Packed: true, Protected: true}
+		require.NoError(t, revision.Serving{}.WithDefaults(format).Check(v, "chat"))
+		err := revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}.WithDefaults(format).Check(v, "chat")
+		require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "dataset_protected"), "%v", err)
+	}
 }
 
 func TestRevisionDigest(t *testing.T) {
 	t.Parallel()
-	of := func(model string, s revision.Serving) string {
-		d, err := revision.Digest(revision.Source{ModelID: "mdl_1", Version: 1}, model, s.WithDefaults())
+	of := func(digest string, s revision.Serving) string {
+		d, err := revision.Digest(revision.Source{ModelID: "mdl_1", Version: 1}, digest, s.WithDefaults(model.FormatGGUF))
 		require.NoError(t, err)
 		return d
 	}
