@@ -5,6 +5,7 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
@@ -36,11 +37,19 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*ingesttoken.Grant, e
 	}
 	out := &ingesttoken.Grant{
 		Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent(), Withhold: disclosureOf(g),
-		ResumeStep: g.ResumeStep,
+		ResumeStep: g.ResumeStep, Keeping: keepingOf(g.GetKeeping()),
 	}
 	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
 	out.EndedAt, out.ExpiresAt = request.TimeOf(g.GetEndedAt()), request.TimeOrZero(g.GetExpiresAt())
 	return out, s.rows.Upsert(ctx, &out.Owner)
+}
+
+// keepingOf returns which checkpoints of a run are kept, or nil if all are.
+func keepingOf(k *jobspeerv1.CheckpointKeeping) *artifact.Keeping {
+	if k.GetLast() < 1 {
+		return nil
+	}
+	return &artifact.Keeping{Last: int(k.GetLast()), Best: k.GetBest(), Maximize: k.GetMaximize()}
 }
 
 // disclosureOf returns what a protected run may report, or nil if the run is not protected.

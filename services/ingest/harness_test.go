@@ -50,6 +50,8 @@ type jobs struct {
 	lifecycle error
 	away      error
 	control   control
+	inUse     map[string]string // the runs of the artifacts in use, by id of the artifact
+	searched  int               // calls of FindArtifactsInUse
 }
 
 func (j *jobs) ResolveIngestToken(_ context.Context, in *jobspeerv1.ResolveIngestTokenRequest, _ ...grpc.CallOption) (*jobspeerv1.IngestGrant, error) {

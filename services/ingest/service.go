@@ -68,6 +68,8 @@ type Service struct {
 	evaluations *evaluation.Server
 	cfg         Config
 	sweeper     *retention.Sweeper
+	keeper      *artifact.Keeper
+	freed       func(ctx context.Context, bytes int64)
 }
 
 // Migrations returns the goose files of the ingest schema.
@@ -147,6 +149,7 @@ func (s *Service) Workers() []process.Worker {
 		{Name: "ingest.listen", Run: s.listen},
 		{Name: "ingest.signals", Run: s.watchSignals},
 		{Name: "ingest.deleted", Run: s.clearDeleted},
+		{Name: "ingest.checkpoints", Run: s.freeCheckpoints},
 	}
 	if s.live != nil {
 		workers = append(workers, process.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {

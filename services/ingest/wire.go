@@ -37,6 +37,9 @@ func (s *Service) wire() error {
 	if s.compactor, err = metric.NewCompactor(d.Pool, d.Clock, d.Log, d.Meter); err != nil {
 		return err
 	}
+	if s.freed, err = newFreed(d.Meter); err != nil {
+		return err
+	}
 	runs := &ingestrun.Runs{Rows: s.rows, FetchOwner: s.owner}
 	gate := ingestrun.NewGate()
 	lines, metrics, scores := &logs.Store{Pool: d.Pool, Clock: d.Clock}, metric.NewStore(d.Pool, gate), &evaluation.ScoreStore{Pool: d.Pool}
@@ -60,9 +63,10 @@ func (s *Service) wire() error {
 		Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations,
 	}
 	s.owners = &transfer.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
+	s.keeper = &artifact.Keeper{Pool: d.Pool, Value: metricValue(metrics)}
 	s.handler = &httpapi.Handler{
 		Grants: ingesttoken.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{s.commit, d.Pool}, Keys: metric.NewKeys(),
-		Registrar: &artifact.Registrar{Blobs: d.Blobs, Holds: s.holds()}, Artifacts: s.artifacts(), Note: s.quota.Note(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Signals: s.signals, Ack: s.ack,
+		Registrar: &artifact.Registrar{Blobs: d.Blobs, Holds: s.holds()}, Artifacts: s.artifacts(), Note: s.quota.Note(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Keep: s.keep, Signals: s.signals, Ack: s.ack,
 		Points: metrics, HParams: s.public.Hparams, Withheld: withheld, Classify: pg.Classify, IDs: d.IDs, Log: d.Log,
 	}
 	s.download = &httpapi.LogDownload{

@@ -114,6 +114,7 @@ func (s *Service) serve(
 	s.leases = &assignment.LeaseServer{Pool: d.Pool, Works: works, Every: s.cfg.renewal(), Count: s.renewals}
 	s.runPeer = &reporting.PeerServer{
 		Pool: d.Pool, Tokens: tokens, Reporter: s.driver, Outside: s.outside, Jobs: jobs, Hub: s.hub, Clock: d.Clock,
+		Catalog: d.Catalog,
 	}
 	s.lineage = &jobrun.LineageServer{Pool: d.Pool}
 	s.quotas = &quota.Server{Pool: d.Pool, Ledger: ledger, People: &quota.AuthPeople{Client: d.Accounts}, Audit: tracks.Log}

@@ -25,7 +25,29 @@ func artifactKind() kind {
 		{Name: "attempt", Right: true, Wide: true},
 		{Name: "sha256", Wide: true},
 		{Name: "age", Path: "created_at", Right: true, As: output.Age},
-	}}
+		{Name: "removed", Path: "removed_at", Right: true, As: output.Age},
+	}, note: freed}
+}
+
+// freed states how many of the listed artifacts are checkpoints that their job does not keep, and their size.
+func freed(rows []json.RawMessage) string {
+	count, size := 0, int64(0)
+	for _, raw := range rows {
+		var a struct {
+			Size    int64   `json:"size_bytes"`
+			Removed *string `json:"removed_at"`
+		}
+		if json.Unmarshal(raw, &a) == nil && a.Removed != nil {
+			count, size = count+1, size+a.Size
+		}
+	}
+	switch count {
+	case 0:
+		return ""
+	case 1:
+		return "1 checkpoint was removed, because its job does not keep it; that frees " + output.Size(size)
+	}
+	return fmt.Sprintf("%d checkpoints were removed, because their job does not keep them; that frees %s", count, output.Size(size))
 }
 
 func (t *tool) artifacts() *cobra.Command {
@@ -100,7 +122,7 @@ type runFile struct {
 func (t *tool) runFiles(cmd *cobra.Command, c *client.Client, run string, names, kinds []string) ([]remoteFile, error) {
 	var out []remoteFile
 	missing := slices.Clone(names)
-	hidden := false // an artifact is on the host of the run
+	hidden, removed := false, 0 // an artifact has no file here; the number of removed checkpoints
 	_, _, err := c.Each(cmd.Context(), runPath(run)+"/download", nil, everything, func(raw json.RawMessage) error {
 		var f runFile
 		if err := json.Unmarshal(raw, &f); err != nil {
@@ -111,6 +133,10 @@ func (t *tool) runFiles(cmd *cobra.Command, c *client.Client, run string, names,
 			return nil
 		}
 		missing = slices.DeleteFunc(missing, named)
+		if f.URL == nil && f.Reason != nil && *f.Reason == "artifact_removed" {
+			hidden, removed = true, removed+1
+			return nil
+		}
 		if f.URL == nil {
 			hidden = true
 			t.Say("%s is on the host of the run and cannot be downloaded", output.Printable(f.Path))
@@ -125,6 +151,9 @@ func (t *tool) runFiles(cmd *cobra.Command, c *client.Client, run string, names,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if removed > 0 {
+		t.Say("checkpoints that were removed, because the job does not keep them: %d; signalbox artifacts ls lists them", removed)
 	}
 	if len(out) == 0 && len(kinds) > 0 && !hidden {
 		return nil, &NotFoundError{fmt.Sprintf("the run has no artifact of the kind %s; signalbox artifacts ls lists them", strings.Join(kinds, " or "))}

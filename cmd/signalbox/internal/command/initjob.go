@@ -147,6 +147,7 @@ recipe: %[5]s   # signalbox recipes lock %[2]s writes its version into this file
       # gpus_per_node: 1
 # env: {NAME: value}
 # limits: {running_s: 86400}
+# checkpoint: {keep_last: 2}   # all checkpoints are kept without it
 # priority: 50
 `, scalar(pool))
 	var parsed map[string]any

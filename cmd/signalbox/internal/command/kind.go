@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -31,6 +32,8 @@ type kind struct {
 	columns []output.Column
 	// details are further columns for one object.
 	details []output.Column
+	// note returns a line about the rows of a table, or an empty text. It is nil if a table needs no such line.
+	note func(rows []json.RawMessage) string
 }
 
 func jobKind() kind {

@@ -226,6 +226,11 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err := p.Rows(k.columns, list.Rows); err != nil {
 		return err
 	}
+	if k.note != nil && p.ForPeople() {
+		if line := k.note(list.Rows); line != "" {
+			t.Say("%s", line)
+		}
+	}
 	t.leftOut(k, list.More, len(list.Rows), limit, list.Total)
 	return nil
 }

@@ -64,6 +64,9 @@ func (t *tool) gateProblems(ctx context.Context, c *client.Client, file jobFile,
 	return []string{file.place(gate, detail) + detail}
 }
 
+// bestCheckpoint names the member of the spec that a recipe refuses if it states no goal for the metric.
+const bestCheckpoint = "spec.checkpoint.keep_best"
+
 // place returns the file and the line of what a gate refuses, such as "job.yaml:7: ", or "" if the file has no such line.
 func (f jobFile) place(gate, detail string) string {
 	member := map[string]string{
@@ -74,8 +77,11 @@ func (f jobFile) place(gate, detail string) string {
 	if member == "" {
 		return ""
 	}
-	if gate == "dialect" {
+	switch {
+	case gate == "dialect":
 		return f.line([]any{"body", member})
+	case strings.Contains(detail, bestCheckpoint):
+		return f.line([]any{"body", "spec", "checkpoint", "keep_best"})
 	}
 	path := append([]any{"body", "spec", member}, namedIn(f.spec[member], wordsOf(detail))...)
 	return f.line(path)
@@ -132,6 +138,9 @@ func (t *tool) remedy(ctx context.Context, c *client.Client, file jobFile, gate,
 	case "recipe_handshake":
 		if strings.Contains(detail, "the catalog has no") {
 			return "the recipes and their newest versions: signalbox recipes ls"
+		}
+		if strings.Contains(detail, bestCheckpoint) {
+			return "" // the text has the remedy
 		}
 		name := file.name
 		if name == "" || name == "-" {

@@ -58,6 +58,7 @@ resources:
   pools:
     - pool: default
       nodes: -1
+checkpoint: {keep_best: m}
 `
 
 func writeJob(t *testing.T, text string) string {
@@ -81,6 +82,10 @@ func TestSubmit_refusalNamesLineAndRemedy(t *testing.T) {
 		"lock": {
 			400, `{"detail":"recipe_handshake: digest is a in recipe.lock.json and b in the catalog","code":"recipe_handshake"}`,
 			"FILE:3: recipe_handshake: digest is a", "signalbox recipes lock FILE --update",
+		},
+		"best checkpoint": {
+			400, `{"detail":"recipe_handshake: r does not state which values of \"m\" in spec.checkpoint.keep_best are better; set spec.checkpoint.keep_best_goal to minimize or maximize","code":"recipe_handshake"}`,
+			"FILE:12: recipe_handshake: r does not state", "set spec.checkpoint.keep_best_goal to minimize or maximize\n",
 		},
 		"variable": {400, `{"detail":"environment: LD_PRELOAD is reserved","code":"environment"}`, "FILE:7: environment: LD_PRELOAD", ""},
 		"own quota": {

@@ -1,8 +1,11 @@
 import { useCallback, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { formatBytes } from "@/lib/format";
+import { useFormats } from "@/lib/prefs";
 import { EmptyState, ErrorPanel, LoadMore, Table } from "@/ui";
 import { ArtifactMenu } from "./ArtifactMenu";
 import { type Artifact, useArtifacts } from "./api";
+import { freedBy } from "./artifact";
 import { useArtifactColumns } from "./columns";
 import { DownloadAll } from "./DownloadAll";
 import { RegisterDialog } from "./RegisterDialog";
@@ -14,6 +17,8 @@ export function ArtifactsTab({ runId, live }: { jobId?: string; runId: string; l
   const { t } = useTranslation("artifacts");
   const list = useArtifacts(runId, live);
   const columns = useArtifactColumns();
+  const { tag } = useFormats();
+  const freed = freedBy(list.rows);
   const [registering, setRegistering] = useState<Artifact | null>(null);
   const menu = useCallback(
     (artifact: Artifact) => <ArtifactMenu artifact={artifact} onRegister={setRegistering} />,
@@ -32,7 +37,12 @@ export function ArtifactsTab({ runId, live }: { jobId?: string; runId: string; l
     );
   return (
     <div className="flex min-h-64 flex-1 flex-col pt-3">
-      <div className="flex justify-end px-4 pb-2 md:px-6">
+      <div className="flex items-center justify-end gap-4 px-4 pb-2 md:px-6">
+        {freed.count > 0 ? (
+          <p className="flex-1 text-sm text-soft">
+            {t(list.more ? "freedSoFar" : "freed", { count: freed.count, size: formatBytes(freed.bytes, tag) })}
+          </p>
+        ) : null}
         <DownloadAll runId={runId} />
       </div>
       <Table

@@ -40,6 +40,8 @@ function Files({ runId }: { runId: string }) {
   if (error) return <ErrorNote error={error} />;
   if (!data) return <SkeletonLines lines={3} />;
   const stored = data.filter((file) => file.url !== null);
+  const removed = data.filter((file) => file.reason === "artifact_removed").length;
+  const elsewhere = data.length - stored.length - removed;
   const size = stored.reduce((sum, file) => sum + file.size_bytes, 0);
   return (
     <div className="grid gap-3 text-sm">
@@ -48,7 +50,8 @@ function Files({ runId }: { runId: string }) {
           count: stored.length,
           size: formatBytes(size, tag),
         })}
-        {stored.length < data.length ? ` ${t("all.elsewhere", { count: data.length - stored.length })}` : null}
+        {elsewhere > 0 ? ` ${t("all.elsewhere", { count: elsewhere })}` : null}
+        {removed > 0 ? ` ${t("all.removed", { count: removed })}` : null}
       </p>
       <CodeBlock code={pullCommand(runId)} label={t("command")} />
       <p className="text-soft">{t("all.rest")}</p>

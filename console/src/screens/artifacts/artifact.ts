@@ -1,14 +1,21 @@
 import type { Artifact } from "./api";
 
 // isStored reports whether the platform has the bytes of an artifact and may send them: it has not those of a path on a
-// host, and it does not send those of a protected run. Both have no digest.
+// host, and it does not send those of a protected run. Both have no digest. A removed checkpoint has no file.
 export function isStored(artifact: Artifact): boolean {
-  return artifact.sha256 !== null;
+  return artifact.sha256 !== null && artifact.removed_at === null;
+}
+
+// freedBy returns the number of the removed checkpoints among artifacts, and the bytes of their files.
+export function freedBy(artifacts: Artifact[]): { count: number; bytes: number } {
+  const removed = artifacts.filter((artifact) => artifact.removed_at !== null);
+  return { count: removed.length, bytes: removed.reduce((sum, artifact) => sum + artifact.size_bytes, 0) };
 }
 
 // canRegister reports whether an artifact can become a version of a model. The server decides whether a user may do that.
 export function canRegister(artifact: Artifact): boolean {
-  return artifact.kind !== "eval_report" && ["gguf", "safetensors"].includes(artifact.format) && !onHost(artifact);
+  if (artifact.kind === "eval_report" || artifact.removed_at !== null) return false;
+  return ["gguf", "safetensors"].includes(artifact.format) && !onHost(artifact);
 }
 
 // onHost reports whether the path is one on the host of the run.

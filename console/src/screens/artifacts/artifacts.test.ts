@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 import type { Artifact } from "./api";
-import { canRegister, fileOf, isStored, nameFor } from "./artifact";
+import { canRegister, fileOf, freedBy, isStored, nameFor } from "./artifact";
 
 const artifact = (part: Partial<Artifact>): Artifact => ({
   id: "art_1",
@@ -15,6 +15,7 @@ const artifact = (part: Partial<Artifact>): Artifact => ({
   size_bytes: 5,
   sha256: "2cf2",
   created_at: "2026-11-21T03:00:00+00:00",
+  removed_at: null,
   ...part,
 });
 
@@ -29,6 +30,13 @@ test("only weights that the platform has can become a model", () => {
 test("what the platform has not, or may not send, has no download", () => {
   expect(isStored(artifact({}))).toBe(true);
   expect(isStored(artifact({ sha256: null }))).toBe(false);
+});
+
+test("a removed checkpoint has no file, and its bytes are counted", () => {
+  const removed = artifact({ kind: "checkpoint", removed_at: "2026-11-21T04:00:00+00:00" });
+  expect(isStored(removed)).toBe(false);
+  expect(canRegister(removed)).toBe(false);
+  expect(freedBy([removed, artifact({}), removed])).toEqual({ count: 2, bytes: 10 });
 });
 
 test("the name of a file and of a model", () => {

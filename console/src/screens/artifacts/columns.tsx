@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { Bytes, type Column, CopyButton, Nothing, Num, Time, UntrustedText } from "@/ui";
+import { Badge, Bytes, type Column, CopyButton, Nothing, Num, Time, UntrustedText } from "@/ui";
 import type { Artifact } from "./api";
 import { fileOf } from "./artifact";
 
@@ -14,8 +14,15 @@ export function useArtifactColumns(): Column<Artifact>[] {
         header: t("file"),
         width: "minmax(12rem,2fr)",
         cell: (a) => (
-          <span title={a.path} className="truncate font-mono text-xs">
-            <UntrustedText text={fileOf(a)} />
+          <span className="flex min-w-0 items-center gap-2">
+            <span title={a.path} className="truncate font-mono text-xs">
+              <UntrustedText text={fileOf(a)} />
+            </span>
+            {a.removed_at === null ? null : (
+              <span title={t("removedWhy")}>
+                <Badge>{t("removed")}</Badge>
+              </span>
+            )}
           </span>
         ),
       },

@@ -290,7 +290,8 @@ type RunDownload struct {
 	Sha256 *string `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
 	// When the URL expires, 15 minutes after it was issued; null without a URL. A transfer that began before is not cut off.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Why the file has no URL: `artifact_not_stored` for a path on the host of the run. Null with a URL.
+	// Why the file has no URL: `artifact_not_stored` for a path on the host of the run, `artifact_removed` for a checkpoint
+	// that was removed because of `checkpoint.keep_last` of its job. Null with a URL.
 	Reason        *string `protobuf:"bytes,11,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -278,7 +278,10 @@ type Artifact struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Path of the file or folder as it was given when the upload URL was requested, such as `out/model.safetensors`, with
 	// `.tar` if it is a folder; or the path on the host. Of a protected run, the same as `path`.
-	Name          string `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
+	// When the checkpoint was removed because of `checkpoint.keep_last` of its job; null if it was not. A removed artifact has
+	// no download and cannot become a model. Its file is deleted 20 minutes later; `size_bytes` is then what was freed.
+	RemovedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=removed_at,json=removedAt,proto3" json:"removed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -390,6 +393,13 @@ func (x *Artifact) GetName() string {
 	return ""
 }
 
+func (x *Artifact) GetRemovedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RemovedAt
+	}
+	return nil
+}
+
 var File_signalbox_ingest_v1_read_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
@@ -410,7 +420,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"T\n" +
 	"\x15ListArtifactsResponse\x12;\n" +
-	"\tartifacts\x18\x01 \x03(\v2\x1d.signalbox.ingest.v1.ArtifactR\tartifacts\"\xc3\x02\n" +
+	"\tartifacts\x18\x01 \x03(\v2\x1d.signalbox.ingest.v1.ArtifactR\tartifacts\"\xfe\x02\n" +
 	"\bArtifact\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
@@ -425,7 +435,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x12\n" +
-	"\x04name\x18\v \x01(\tR\x04nameB\a\n" +
+	"\x04name\x18\v \x01(\tR\x04name\x129\n" +
+	"\n" +
+	"removed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAtB\a\n" +
 	"\x05_stepB\t\n" +
 	"\a_sha2562\xda\x1b\n" +
 	"\x0eRunDataService\x12\xae\x01\n" +
@@ -526,47 +538,48 @@ var file_signalbox_ingest_v1_read_proto_goTypes = []any{
 var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	4,  // 0: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
 	5,  // 1: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
-	6,  // 2: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
-	7,  // 3: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
-	8,  // 4: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
-	9,  // 5: signalbox.ingest.v1.RunDataService.ListSeries:input_type -> signalbox.ingest.v1.ListSeriesRequest
-	10, // 6: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
-	0,  // 7: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
-	11, // 8: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
-	12, // 9: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
-	13, // 10: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
-	14, // 11: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
-	15, // 12: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
-	16, // 13: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
-	17, // 14: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
-	2,  // 15: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
-	18, // 16: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
-	19, // 17: signalbox.ingest.v1.RunDataService.ListRunDownloads:input_type -> signalbox.ingest.v1.ListRunDownloadsRequest
-	20, // 18: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	21, // 19: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
-	22, // 20: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
-	23, // 21: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
-	24, // 22: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	25, // 23: signalbox.ingest.v1.RunDataService.ListSeries:output_type -> signalbox.ingest.v1.ListSeriesResponse
-	26, // 24: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
-	1,  // 25: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	27, // 26: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
-	28, // 27: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
-	29, // 28: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
-	30, // 29: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
-	31, // 30: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
-	32, // 31: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	33, // 32: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	3,  // 33: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	34, // 34: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
-	35, // 35: signalbox.ingest.v1.RunDataService.ListRunDownloads:output_type -> signalbox.ingest.v1.ListRunDownloadsResponse
-	36, // 36: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	37, // 37: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	20, // [20:38] is the sub-list for method output_type
-	2,  // [2:20] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	5,  // 2: signalbox.ingest.v1.Artifact.removed_at:type_name -> google.protobuf.Timestamp
+	6,  // 3: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
+	7,  // 4: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
+	8,  // 5: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
+	9,  // 6: signalbox.ingest.v1.RunDataService.ListSeries:input_type -> signalbox.ingest.v1.ListSeriesRequest
+	10, // 7: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
+	0,  // 8: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
+	11, // 9: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
+	12, // 10: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
+	13, // 11: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
+	14, // 12: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
+	15, // 13: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
+	16, // 14: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
+	17, // 15: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
+	2,  // 16: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
+	18, // 17: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
+	19, // 18: signalbox.ingest.v1.RunDataService.ListRunDownloads:input_type -> signalbox.ingest.v1.ListRunDownloadsRequest
+	20, // 19: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	21, // 20: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	22, // 21: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
+	23, // 22: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
+	24, // 23: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
+	25, // 24: signalbox.ingest.v1.RunDataService.ListSeries:output_type -> signalbox.ingest.v1.ListSeriesResponse
+	26, // 25: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
+	1,  // 26: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	27, // 27: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	28, // 28: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	29, // 29: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	30, // 30: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	31, // 31: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	32, // 32: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	33, // 33: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	3,  // 34: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	34, // 35: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
+	35, // 36: signalbox.ingest.v1.RunDataService.ListRunDownloads:output_type -> signalbox.ingest.v1.ListRunDownloadsResponse
+	36, // 37: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	37, // 38: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	21, // [21:39] is the sub-list for method output_type
+	3,  // [3:21] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_v1_read_proto_init() }

@@ -99,11 +99,11 @@ type RunDataServiceClient interface {
 	// ListArtifacts lists artifacts in the order in which they were registered. The path of an artifact of a protected
 	// run is `<kind>-<step>`, or `<kind>` without a step, and its digest is null.
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
-	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run and
-	// artifacts that are a path on a host, because Signalbox does not have their bytes.
+	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run,
+	// artifacts that are a path on a host, because Signalbox does not have their bytes, and removed checkpoints.
 	ListArtifactDownloads(ctx context.Context, in *ListArtifactDownloadsRequest, opts ...grpc.CallOption) (*ListArtifactDownloadsResponse, error)
 	// ListRunDownloads lists all files of a run, in the order in which their artifacts were registered, each with a signed
-	// URL. An artifact that is a path on a host has no URL. The list of a protected run that has registered artifacts is
+	// URL. An artifact that is a path on a host, and a removed checkpoint, have no URL. The list of a protected run that has registered artifacts is
 	// refused. The list does not contain the log, the metrics and the other reports of the run: they have downloads and lists
 	// of their own.
 	ListRunDownloads(ctx context.Context, in *ListRunDownloadsRequest, opts ...grpc.CallOption) (*ListRunDownloadsResponse, error)
@@ -380,11 +380,11 @@ type RunDataServiceServer interface {
 	// ListArtifacts lists artifacts in the order in which they were registered. The path of an artifact of a protected
 	// run is `<kind>-<step>`, or `<kind>` without a step, and its digest is null.
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
-	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run and
-	// artifacts that are a path on a host, because Signalbox does not have their bytes.
+	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run,
+	// artifacts that are a path on a host, because Signalbox does not have their bytes, and removed checkpoints.
 	ListArtifactDownloads(context.Context, *ListArtifactDownloadsRequest) (*ListArtifactDownloadsResponse, error)
 	// ListRunDownloads lists all files of a run, in the order in which their artifacts were registered, each with a signed
-	// URL. An artifact that is a path on a host has no URL. The list of a protected run that has registered artifacts is
+	// URL. An artifact that is a path on a host, and a removed checkpoint, have no URL. The list of a protected run that has registered artifacts is
 	// refused. The list does not contain the log, the metrics and the other reports of the run: they have downloads and lists
 	// of their own.
 	ListRunDownloads(context.Context, *ListRunDownloadsRequest) (*ListRunDownloadsResponse, error)

@@ -59,7 +59,7 @@ type JobSpec struct {
 	Retry *Retry `protobuf:"bytes,14,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Seed of the run, at most 9007199254740991; if unset, chosen at random at admission, below 2147483648.
 	Seed *int64 `protobuf:"varint,15,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
-	// How the job is paused.
+	// How the job is paused, and which of its checkpoints are kept.
 	Checkpoint *CheckpointPolicy `protobuf:"bytes,16,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// `none` closes the network of the training, which then reaches only its own ports and the control plane's public
 	// listener, and cannot look up host names. Only for jobs with one node.
@@ -998,15 +998,26 @@ func (x *Retry) GetResume() string {
 	return ""
 }
 
-// CheckpointPolicy states how a job is paused.
+// CheckpointPolicy states how a job is paused, and which of its checkpoints are kept.
 type CheckpointPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many seconds the training gets for saving its state when the job is paused; 300 if unset.
 	GraceS *int32 `protobuf:"varint,1,opt,name=grace_s,json=graceS,proto3,oneof" json:"grace_s,omitempty"`
 	// Whether a job without a checkpoint keeps running instead of losing its progress; true if unset.
 	RequiredForPause *bool `protobuf:"varint,2,opt,name=required_for_pause,json=requiredForPause,proto3,oneof" json:"required_for_pause,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How many of the newest checkpoints are kept; all if unset. Artifacts of the kind `checkpoint` that the same attempt
+	// registered with the same step are one checkpoint. When a checkpoint is registered, the older ones are removed: their
+	// files are deleted 20 minutes later. The newest artifact of each format, and files from which a model was registered or
+	// from which a job resumes, are always kept.
+	KeepLast *int32 `protobuf:"varint,3,opt,name=keep_last,json=keepLast,proto3,oneof" json:"keep_last,omitempty"`
+	// Key of a metric: the checkpoint with its best value is kept as well. The value of a checkpoint is the last one that was
+	// reported after the checkpoint before and up to its own step. With this field, `keep_last` is 1 if unset.
+	KeepBest string `protobuf:"bytes,4,opt,name=keep_best,json=keepBest,proto3" json:"keep_best,omitempty"`
+	// Which values of `keep_best` are better, `minimize` or `maximize`; if empty, what the recipe states for the metric. If
+	// it states nothing, the job is refused.
+	KeepBestGoal  string `protobuf:"bytes,5,opt,name=keep_best_goal,json=keepBestGoal,proto3" json:"keep_best_goal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckpointPolicy) Reset() {
@@ -1051,6 +1062,27 @@ func (x *CheckpointPolicy) GetRequiredForPause() bool {
 		return *x.RequiredForPause
 	}
 	return false
+}
+
+func (x *CheckpointPolicy) GetKeepLast() int32 {
+	if x != nil && x.KeepLast != nil {
+		return *x.KeepLast
+	}
+	return 0
+}
+
+func (x *CheckpointPolicy) GetKeepBest() string {
+	if x != nil {
+		return x.KeepBest
+	}
+	return ""
+}
+
+func (x *CheckpointPolicy) GetKeepBestGoal() string {
+	if x != nil {
+		return x.KeepBestGoal
+	}
+	return ""
 }
 
 var File_signalbox_jobs_v1_spec_proto protoreflect.FileDescriptor
@@ -1169,13 +1201,19 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\x06resume\x18\x05 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x06latestR\x04noneR\x06resumeB\x06\n" +
 	"\x04_maxB\f\n" +
 	"\n" +
-	"_backoff_s\"\x93\x01\n" +
+	"_backoff_s\"\xb9\x02\n" +
 	"\x10CheckpointPolicy\x12)\n" +
 	"\agrace_s\x18\x01 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x00R\x06graceS\x88\x01\x01\x121\n" +
-	"\x12required_for_pause\x18\x02 \x01(\bH\x01R\x10requiredForPause\x88\x01\x01B\n" +
+	"\x12required_for_pause\x18\x02 \x01(\bH\x01R\x10requiredForPause\x88\x01\x01\x12,\n" +
+	"\tkeep_last\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\bkeepLast\x88\x01\x01\x12%\n" +
+	"\tkeep_best\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\bkeepBest\x12A\n" +
+	"\x0ekeep_best_goal\x18\x05 \x01(\tB\x1b\xbaH\x18r\x16R\x00R\bminimizeR\bmaximizeR\fkeepBestGoalB\n" +
 	"\n" +
 	"\b_grace_sB\x15\n" +
-	"\x13_required_for_pauseBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\x13_required_for_pauseB\f\n" +
+	"\n" +
+	"_keep_lastBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_spec_proto_rawDescOnce sync.Once

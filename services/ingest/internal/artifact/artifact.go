@@ -1,7 +1,7 @@
 // Package artifact owns the outputs of runs. It decides under which key an uploaded output is stored. It promises that
 // the size and the digest of an uploaded artifact are read from the object store, and that an artifact is registered
 // only once. The key of every object begins with the prefix of its run, and a run can register only objects with its
-// own prefix.
+// own prefix. Checkpoints that a run does not keep are removed, and their objects are deleted unless they are in use.
 package artifact
 
 import (
@@ -31,6 +31,8 @@ type Artifact struct {
 	Size         int64  `db:"size_bytes"`
 	SHA256       string // empty for a path on a host
 	CreatedAt    time.Time
+	// RemovedAt is when the checkpoint was removed because its job does not keep it, or nil. Its object is deleted later.
+	RemovedAt *time.Time
 	// Withheld means that a protected run registered the artifact. Users do not see its location or its digest.
 	Withheld bool
 }
@@ -78,6 +80,18 @@ func (a *Artifact) Digest() *string {
 
 // Packed reports whether the platform has the bytes and their name ends in .tar. Clients upload a folder as a tar file.
 func (a *Artifact) Packed() bool { return a.SHA256 != "" && strings.HasSuffix(a.Path, ".tar") }
+
+// CodeRemoved is the error code of the use of a removed checkpoint.
+const CodeRemoved = "artifact_removed"
+
+// Available returns a Refused fault if the artifact is a removed checkpoint.
+func (a *Artifact) Available() error {
+	if a.RemovedAt == nil {
+		return nil
+	}
+	return fault.New(fault.Refused, CodeRemoved,
+		"artifact %s is a checkpoint that was removed because of checkpoint.keep_last of its job; use one that was not removed", a.ID)
+}
 
 // Upload describes bytes that a client wants to upload.
 type Upload struct {

@@ -44,6 +44,9 @@ func (d *Downloads) Sign(ctx context.Context, a *Artifact) (blob.Signed, error) 
 	if a.Withheld {
 		return blob.Signed{}, d.refuse(ctx, a)
 	}
+	if err := a.Available(); err != nil {
+		return blob.Signed{}, err
+	}
 	key, ok := blob.ParseURI(a.URI())
 	if !ok {
 		return blob.Signed{}, fault.New(fault.Refused, CodeNotStored,

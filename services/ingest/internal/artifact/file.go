@@ -23,7 +23,8 @@ type File struct {
 
 	// Clashes means that an older artifact needs the path that the name of this one would have.
 	Clashes bool
-	// Signed is the request that downloads the file. It has no URL if the platform does not have the bytes.
+	// Signed is the request that downloads the file. It has no URL if the platform does not have the bytes,
+	// or if the artifact is a removed checkpoint.
 	Signed blob.Signed `db:"-"`
 }
 
@@ -132,7 +133,7 @@ func (d *Downloads) Files(ctx context.Context, runID, after string, p request.Pa
 		return nil, false, err
 	}
 	for _, f := range all {
-		if f.URI() == "" {
+		if f.URI() == "" || f.RemovedAt != nil {
 			continue
 		}
 		if f.Signed, err = d.Sign(ctx, &f.Artifact); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-const columns = `id, run_id, attempt, kind, format, step, path, coalesce(name, '') AS given, size_bytes, coalesce(sha256, '') AS sha256, created_at, withheld`
+const columns = `id, run_id, attempt, kind, format, step, path, coalesce(name, '') AS given, size_bytes, coalesce(sha256, '') AS sha256, created_at, withheld, removed_at`
 
 // Write registers an artifact under a new id. If the run already has an artifact with the same kind, path and step,
 // Write leaves that artifact unchanged.

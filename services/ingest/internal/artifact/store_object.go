@@ -24,7 +24,7 @@ const (
 func UnusedObjects(ctx context.Context, q pg.Querier, keys []string) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT k FROM unnest($1::text[]) k
 		WHERE NOT EXISTS (SELECT FROM object_hold h WHERE h.key = k AND h.held_until > clock_timestamp())
-			AND NOT EXISTS (SELECT FROM artifact a WHERE a.run_id = split_part(k, '/', 2) AND a.path = 'blob://' || k)`, keys)
+			AND NOT EXISTS (SELECT FROM artifact a WHERE a.run_id = split_part(k, '/', 2) AND a.path = 'blob://' || k AND a.released_at IS NULL)`, keys)
 	if err != nil {
 		return nil, fmt.Errorf("find unused objects: %w", err)
 	}
@@ -67,7 +67,7 @@ func (h *Holds) Hold(ctx context.Context, runID, key, given string, size int64) 
 		var known *string
 		err := tx.QueryRow(ctx, `INSERT INTO object_hold AS h (key, held_until, name) VALUES ($1, clock_timestamp() + $2::interval, nullif($4, ''))
 			ON CONFLICT (key) DO UPDATE SET held_until = greatest(h.held_until, excluded.held_until), name = coalesce(h.name, excluded.name)
-			RETURNING coalesce(h.bytes, (SELECT size_bytes FROM artifact a WHERE a.run_id = $3 AND a.path = 'blob://' || $1 LIMIT 1)),
+			RETURNING coalesce(h.bytes, (SELECT size_bytes FROM artifact a WHERE a.run_id = $3 AND a.path = 'blob://' || $1 AND a.released_at IS NULL LIMIT 1)),
 				coalesce(h.name, ''), (SELECT name FROM artifact a WHERE a.run_id = $3 AND a.path = 'blob://' || $1 LIMIT 1)`,
 			key, h.For, runID, given).Scan(&added, &stored, &known)
 		if err != nil {

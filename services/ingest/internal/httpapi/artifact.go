@@ -74,6 +74,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 		if err := h.Checkpoint(ctx, r.grant, a); err != nil {
 			return nil, err // the artifact is registered; if the client retries, the jobs service is called again
 		}
+		h.Keep(ctx, r.grant)
 	}
 	return registered{
 		OK: true, ID: a.ID, RunID: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step,

@@ -78,7 +78,10 @@ type Handler struct {
 	Lifecycle func(ctx context.Context, g *ingesttoken.Grant, event *report.Lifecycle) error
 	// Checkpoint reports a registered checkpoint to the jobs service, so that the next attempt can resume from it.
 	Checkpoint func(ctx context.Context, g *ingesttoken.Grant, a *artifact.Artifact) error
-	Signals    Signals
+	// Keep removes the checkpoints of the run that it does not keep any more. It logs its errors, because the next checkpoint
+	// repeats it.
+	Keep    func(ctx context.Context, g *ingesttoken.Grant)
+	Signals Signals
 	// Ack sends the acknowledgement of a signal to the jobs service and returns the next signal.
 	Ack func(ctx context.Context, g *ingesttoken.Grant, signalID string) (run.Signal, error)
 	// Withheld counts what was removed from the reports of protected runs, by the kind of the report.

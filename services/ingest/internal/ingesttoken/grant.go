@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
@@ -26,8 +27,10 @@ type Grant struct {
 	Withhold *report.Disclosure
 	// ResumeStep is the step of the checkpoint with which the platform started the attempt, or nil.
 	ResumeStep *int64
-	EndedAt    *time.Time
-	ExpiresAt  time.Time
+	// Keeping states which checkpoints of the run are kept. It is nil if all are.
+	Keeping   *artifact.Keeping
+	EndedAt   *time.Time
+	ExpiresAt time.Time
 }
 
 // Fence returns an error if the attempt may report nothing new but lifecycle events: if it has ended, or if the run has

@@ -13,6 +13,7 @@ import (
 	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
@@ -167,7 +168,7 @@ func shownArtifactProto(a *artifact.Artifact) *ingestv1.Artifact {
 func artifactProto(a *artifact.Artifact) *ingestv1.Artifact {
 	return &ingestv1.Artifact{
 		Id: a.ID, RunId: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step, Path: a.Path, Name: a.Title(),
-		SizeBytes: a.Size, Sha256: a.Digest(), CreatedAt: timestamppb.New(a.CreatedAt),
+		SizeBytes: a.Size, Sha256: a.Digest(), CreatedAt: timestamppb.New(a.CreatedAt), RemovedAt: request.OptionalTime(a.RemovedAt),
 	}
 }
 
@@ -182,7 +183,11 @@ func fileProto(f *artifact.File) *ingestv1.RunDownload {
 	out := &ingestv1.RunDownload{
 		ArtifactId: f.ID, Kind: f.Kind, Format: f.Format, Step: f.Step, Path: f.Place(), SizeBytes: f.Size, Sha256: f.Digest(),
 	}
-	if f.Signed.URL == "" {
+	switch {
+	case f.RemovedAt != nil:
+		out.Sha256, out.Reason = nil, new(artifact.CodeRemoved)
+		return out
+	case f.Signed.URL == "":
 		out.Reason = new(artifact.CodeNotStored)
 		return out
 	}

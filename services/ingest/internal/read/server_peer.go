@@ -39,6 +39,9 @@ func (s *PeerServer) GetArtifact(ctx context.Context, in *ingestpeerv1.GetArtifa
 	if err != nil {
 		return nil, err
 	}
+	if err := a.Available(); err != nil {
+		return nil, err
+	}
 	if err := s.Expiry.HoldForModel(ctx, in.GetRunId(), in.GetArtifactId()); err != nil {
 		return nil, err
 	}

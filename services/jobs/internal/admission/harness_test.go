@@ -43,6 +43,7 @@ func (fixed) recipes(name string) ([]jobspec.Recipe, error) {
 			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
 			ParamsSchema: []byte(`{"additionalProperties":false,"properties":{"optim.lr":{"type":"number","maximum":0.1}}}`),
 			Inputs:       []jobspec.Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model"}}, RequiredDatasets: []string{"train"}, Trusted: true,
+			Goals: map[string]string{"train/loss": jobspec.GoalMinimize},
 		}
 		old := r
 		old.Version, old.Digest, old.State = "0.9.0", "sha256:d0", "withdrawn"

@@ -126,7 +126,10 @@ func (w *Inputs) recipe(ctx context.Context, d *Draft) error {
 	if err := w.resolve(ctx, d, jobspec.PackageRef{}); err != nil {
 		return fmt.Errorf("look up the recipe: %w", err)
 	}
-	return checkRecipe(d, d.found.Recipes)
+	if err := checkRecipe(d, d.found.Recipes); err != nil {
+		return err
+	}
+	return checkKeeping(d)
 }
 
 func (w *Inputs) project(ctx context.Context, d *Draft) (err error) {

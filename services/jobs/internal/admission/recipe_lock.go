@@ -35,6 +35,20 @@ func checkRecipe(d *Draft, versions []jobspec.Recipe) error {
 	)
 }
 
+// checkKeeping adds the goal that the recipe states for the metric of checkpoint.keep_best, and refuses a metric without a
+// goal.
+func checkKeeping(d *Draft) error {
+	c := &d.Spec.Checkpoint
+	if c.KeepBest == "" || c.KeepBestGoal != "" {
+		return nil
+	}
+	if c.KeepBestGoal = d.Recipe.Goals[c.KeepBest]; c.KeepBestGoal == "" {
+		return Refuse(Recipe, "%s does not state which values of %q in spec.checkpoint.keep_best are better; "+
+			"set spec.checkpoint.keep_best_goal to minimize or maximize", d.Recipe.Name, c.KeepBest)
+	}
+	return nil
+}
+
 func sameField(name, lock, catalog string) error {
 	if lock == catalog {
 		return nil

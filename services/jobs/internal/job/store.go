@@ -151,6 +151,21 @@ func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string,
 // maxSignalled is the maximum number of runs that Signalled returns. Other runs get their signal when they poll.
 const maxSignalled = 10_000
 
+// ResumePoints returns those of the given artifacts of the given runs from which the job of their run, or any job that has not
+// ended, resumes. A retry of an ended job resumes from the checkpoint of that job.
+func (s *Store) ResumePoints(ctx context.Context, q pg.Querier, runs, artifacts []string) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT checkpoint ->> 'artifact_id' FROM job WHERE run_id = ANY($1) AND checkpoint ->> 'artifact_id' = ANY($2)
+		UNION SELECT checkpoint ->> 'artifact_id' FROM job WHERE ended_at IS NULL AND checkpoint ->> 'artifact_id' = ANY($2)`, runs, artifacts)
+	if err != nil {
+		return nil, fmt.Errorf("find the checkpoints from which jobs resume: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("find the checkpoints from which jobs resume: %w", err)
+	}
+	return found, nil
+}
+
 // Lock loads a job for a change and blocks other changes until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
 	j, err := one(tx.Query(ctx, `SELECT `+lockedColumns+` FROM job WHERE id = $1 FOR UPDATE`, id))

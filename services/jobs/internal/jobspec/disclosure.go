@@ -73,7 +73,7 @@ func readGoals(metrics []byte) (map[string]string, error) {
 		return nil, fmt.Errorf("read the goals of a recipe: %w", err)
 	}
 	for _, m := range declared {
-		if m.Goal == "minimize" || m.Goal == "maximize" {
+		if m.Goal == GoalMinimize || m.Goal == GoalMaximize {
 			goals[m.Key] = m.Goal
 		}
 	}

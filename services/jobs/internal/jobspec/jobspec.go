@@ -40,7 +40,7 @@ type Spec struct {
 	Limits    Limits            `json:"limits"`
 	Retry     Retry             `json:"retry"`
 	Seed      *int64            `json:"seed"`
-	// Checkpoint controls how the job is paused.
+	// Checkpoint controls how the job is paused and which of its checkpoints are kept.
 	Checkpoint Checkpoint `json:"checkpoint"`
 	// Network is NetworkNone or empty. An empty value is left out of the canonical form, because earlier releases
 	// stored the form without this field.
@@ -133,11 +133,24 @@ type Retry struct {
 	Resume    string   `json:"resume"`
 }
 
-// Checkpoint controls how a job is paused.
+// Checkpoint controls how a job is paused, and which of its checkpoints are kept. The fields for the latter are left out of
+// the canonical form like Network if all checkpoints are kept.
 type Checkpoint struct {
 	GraceS           int  `json:"grace_s"`
 	RequiredForPause bool `json:"required_for_pause"`
+	// KeepLast is the number of the newest checkpoints that are kept; 0 keeps all.
+	KeepLast int `json:"keep_last,omitempty"`
+	// KeepBest is the key of the metric whose best checkpoint is kept too, or empty.
+	KeepBest string `json:"keep_best,omitempty"`
+	// KeepBestGoal is GoalMinimize or GoalMaximize. It is empty in a submission without a goal of its own.
+	KeepBestGoal string `json:"keep_best_goal,omitempty"`
 }
+
+// Which values of a metric are better.
+const (
+	GoalMinimize = "minimize"
+	GoalMaximize = "maximize"
+)
 
 // DefaultPriority is the priority of a job that requests none. Only owners of the project and admins may request a
 // higher priority, because it delays the jobs of all other users.

@@ -44,12 +44,17 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	if c := m.GetCheckpoint(); c != nil {
 		fill(&s.Checkpoint.GraceS, c.GraceS)
 		s.Checkpoint.RequiredForPause = c.RequiredForPause == nil || c.GetRequiredForPause()
+		fill(&s.Checkpoint.KeepLast, c.KeepLast)
+		s.Checkpoint.KeepBest, s.Checkpoint.KeepBestGoal = c.GetKeepBest(), c.GetKeepBestGoal()
+		if s.Checkpoint.KeepBest != "" {
+			s.Checkpoint.KeepLast = max(s.Checkpoint.KeepLast, 1)
+		}
 	}
 	for _, p := range m.GetResources().GetPools() {
 		s.Resources.Pools = append(s.Resources.Pools, poolFromProto(p))
 	}
 	s.Runtime = runtimeFromProto(m.GetRuntime())
-	if err := errors.Join(checkNetwork(&s), checkRuntime(&s)); err != nil {
+	if err := errors.Join(checkNetwork(&s), checkRuntime(&s), checkKeeping(&s)); err != nil {
 		return s, err
 	}
 	return s, checkSeed(&s)
@@ -90,6 +95,17 @@ func checkNetwork(s *Spec) error {
 	return fault.InvalidFields(fault.Field{
 		Loc: []any{"spec", "network"}, Type: fault.TypeValue, Input: s.Network,
 		Msg: fmt.Sprintf("Value error, a job without a network has 1 node, and this one requests %d; request 1 node, or leave network empty", nodes),
+	})
+}
+
+// checkKeeping rejects a goal without the metric to which it belongs.
+func checkKeeping(s *Spec) error {
+	if s.Checkpoint.KeepBest != "" || s.Checkpoint.KeepBestGoal == "" {
+		return nil
+	}
+	return fault.InvalidFields(fault.Field{
+		Loc: []any{"spec", "checkpoint", "keep_best_goal"}, Type: fault.TypeValue, Input: s.Checkpoint.KeepBestGoal,
+		Msg: "Value error, a goal needs a metric; set keep_best to the key of a metric, or leave keep_best_goal empty",
 	})
 }
 

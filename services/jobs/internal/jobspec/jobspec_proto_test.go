@@ -27,7 +27,7 @@ func fullSpec() *jobsv1.JobSpec {
 		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(1)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16)), Profile: "big"}}},
 		Env:       map[string]string{"K": "V"}, Priority: new(int32(0)), Seed: &seed,
 		Retry:      &jobsv1.Retry{Max: new(int32(0)), On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: new(int32(5)), Resume: "none"},
-		Checkpoint: &jobsv1.CheckpointPolicy{GraceS: new(int32(9)), RequiredForPause: new(false)},
+		Checkpoint: &jobsv1.CheckpointPolicy{GraceS: new(int32(9)), RequiredForPause: new(false), KeepLast: new(int32(2)), KeepBest: "val/loss", KeepBestGoal: "minimize"},
 		Limits:     &jobsv1.Limits{RunningS: new(int32(1)), StartingS: new(int32(2)), QueuedS: new(int32(3))},
 		Network:    "none",
 	}
@@ -95,7 +95,7 @@ func TestFromProtoKeepsEveryField(t *testing.T) {
 	require.ElementsMatch(t, all, paths(doc, "", free), "the stored spec must have the API's fields under the same names")
 	require.Equal(t, 0, spec.Priority)
 	require.Equal(t, Retry{Max: 0, On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: 5, Resume: "none"}, spec.Retry)
-	require.Equal(t, Checkpoint{GraceS: 9, RequiredForPause: false}, spec.Checkpoint)
+	require.Equal(t, Checkpoint{GraceS: 9, KeepLast: 2, KeepBest: "val/loss", KeepBestGoal: GoalMinimize}, spec.Checkpoint)
 	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 1, GPUsPerNode: 4, CPU: 8, MemoryGB: 16, Profile: "big"}, spec.Resources.Pools[0])
 }
 
@@ -176,4 +176,26 @@ func TestFromProtoSeedTooLarge(t *testing.T) {
 	f := fault.From(err)
 	require.Equal(t, fault.Invalid, f.Kind)
 	require.Equal(t, []any{"spec", "seed"}, f.Fields[0].Loc)
+}
+
+func TestFromProto_keepBest(t *testing.T) {
+	t.Parallel()
+	m := fullSpec()
+	m.Checkpoint = &jobsv1.CheckpointPolicy{KeepBest: "val/loss"}
+	spec, err := FromProto(m)
+	require.NoError(t, err)
+	require.Equal(t, Checkpoint{GraceS: 300, RequiredForPause: true, KeepLast: 1, KeepBest: "val/loss"}, spec.Checkpoint, "the newest is always kept")
+	m.Checkpoint = &jobsv1.CheckpointPolicy{KeepBestGoal: "minimize"}
+	_, err = FromProto(m)
+	require.Equal(t, []any{"spec", "checkpoint", "keep_best_goal"}, fault.From(err).Fields[0].Loc, "a goal without a metric has no meaning")
+
+	m.Checkpoint = nil
+	spec, err = FromProto(m)
+	require.NoError(t, err)
+	form, _, err := spec.Canonical()
+	require.NoError(t, err)
+	require.NotContains(t, string(form), "keep_", "the form of a spec of an earlier release does not change")
+	spec = Spec{}
+	spec.Complete()
+	require.Zero(t, spec.Checkpoint.KeepLast, "all checkpoints of a job of an earlier release are kept")
 }

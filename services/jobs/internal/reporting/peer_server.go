@@ -13,6 +13,7 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -43,6 +44,7 @@ type PeerServer struct {
 	Jobs     *job.Store
 	Hub      *pg.NotifyHub
 	Clock    clock.Clock
+	Catalog  registrypeerv1.CatalogPeerServiceClient
 }
 
 // ResolveIngestToken returns the grant of an ingest token.
@@ -70,7 +72,16 @@ func (s *PeerServer) ResolveIngestToken(
 			VisibilityVersion: g.VisibilityVersion, Goals: g.Goals,
 		},
 		Withhold: g.Withhold, Disclosure: disclosureToProto(g.Disclosure), ResumeStep: g.ResumeStep,
+		Keeping: keepingToProto(g.Checkpoints),
 	}, nil
+}
+
+// keepingToProto returns nil if all checkpoints are kept.
+func keepingToProto(c *jobspec.Checkpoint) *jobspeerv1.CheckpointKeeping {
+	if c == nil || c.KeepLast == 0 {
+		return nil
+	}
+	return &jobspeerv1.CheckpointKeeping{Last: int32(c.KeepLast), Best: c.KeepBest, Maximize: c.KeepBestGoal == jobspec.GoalMaximize}
 }
 
 func disclosureToProto(d *jobspec.Disclosure) *jobspeerv1.Disclosure {
@@ -126,6 +137,25 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 func (s *PeerServer) ProtectRuns(ctx context.Context, req *jobspeerv1.ProtectRunsRequest) (*jobspeerv1.ProtectRunsResponse, error) {
 	n, err := s.Runs.Protect(ctx, s.Pool, req.GetDatasetId(), req.GetRef())
 	return &jobspeerv1.ProtectRunsResponse{Runs: int32(n)}, err
+}
+
+// FindArtifactsInUse returns the artifacts from which jobs resume, and those from which a model version was registered.
+func (s *PeerServer) FindArtifactsInUse(
+	ctx context.Context, req *jobspeerv1.FindArtifactsInUseRequest,
+) (*jobspeerv1.FindArtifactsInUseResponse, error) {
+	runs, artifacts := make([]string, 0, len(req.GetArtifacts())), make([]string, 0, len(req.GetArtifacts()))
+	for _, a := range req.GetArtifacts() {
+		runs, artifacts = append(runs, a.GetRunId()), append(artifacts, a.GetArtifactId())
+	}
+	resumed, err := s.Jobs.ResumePoints(ctx, s.Pool, runs, artifacts)
+	if err != nil {
+		return nil, err
+	}
+	used, err := s.Catalog.FindArtifactsInUse(ctx, &registrypeerv1.FindArtifactsInUseRequest{RunIds: runs, ArtifactIds: artifacts})
+	if err != nil {
+		return nil, fmt.Errorf("find the artifacts of registered models: %w", err)
+	}
+	return &jobspeerv1.FindArtifactsInUseResponse{ArtifactIds: append(resumed, used.GetArtifactIds()...)}, nil
 }
 
 // maxUsers is the maximum number of jobs in a response of ListModelUsers.

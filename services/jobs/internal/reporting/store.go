@@ -49,14 +49,16 @@ func (s *Store) Resolve(ctx context.Context, q pg.Querier, hash []byte, now time
 			t.attempt = coalesce(j.attempt, r.attempts) AND (a.ended_at IS NULL OR j.ended_at IS NOT NULL),
 			CASE WHEN j.id IS NULL THEN r.ended_at ELSE j.ended_at END, coalesce(j.owner_id, r.owner_id), coalesce(j.project_id, r.project_id),
 			coalesce(j.project, r.project), coalesce(j.visibility, r.visibility), coalesce(j.visibility_version, r.visibility_version),
-			coalesce(f.kind <> 'agent', false), coalesce(j.protected, false) OR coalesce(r.protected, false), r.disclosure, a.resumed_step, r.goals
+			coalesce(f.kind <> 'agent', false), coalesce(j.protected, false) OR coalesce(r.protected, false), r.disclosure, a.resumed_step, r.goals,
+			j.spec -> 'checkpoint'
 		FROM ingest_token t LEFT JOIN job j ON j.id = t.job_id LEFT JOIN work w ON w.id = t.work_id
 			LEFT JOIN run r ON r.id = t.run_id LEFT JOIN node n ON n.id = w.node_id LEFT JOIN fleet f ON f.id = n.fleet_id
 			LEFT JOIN attempt a ON a.job_id = t.job_id AND a.number = t.attempt
 		WHERE t.hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2
 			AND (j.id IS NOT NULL AND w.id IS NOT NULL OR t.job_id = '' AND r.silence_s IS NOT NULL)`, hash, now).
 		Scan(&g.JobID, &g.RunID, &g.Attempt, &g.ExpiresAt, &g.Current, &g.EndedAt,
-			&g.OwnerID, &g.ProjectID, &g.Project, &g.Visibility, &g.VisibilityVersion, &g.Container, &g.Withhold, &g.Disclosure, &g.ResumeStep, &g.Goals)
+			&g.OwnerID, &g.ProjectID, &g.Project, &g.Visibility, &g.VisibilityVersion, &g.Container, &g.Withhold, &g.Disclosure, &g.ResumeStep, &g.Goals,
+			&g.Checkpoints)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.New(fault.Unauthenticated, "ingest_token", "the ingest token is unknown, revoked or expired")
 	}

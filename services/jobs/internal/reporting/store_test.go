@@ -11,11 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
@@ -146,6 +150,79 @@ func TestStore_Resolve_resumeStep(t *testing.T) {
 	got, err = b.resolve(tok, fixtures.Now())
 	require.NoError(t, err)
 	require.EqualValues(t, 40, *got.ResumeStep)
+}
+
+func TestStore_Resolve_checkpoints(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	tok, _ := b.mint(holder(), fixtures.Now())
+	peer := &reporting.PeerServer{Pool: b.pool, Tokens: b.store}
+	resolve := func() *jobspeerv1.CheckpointKeeping {
+		got, err := peer.ResolveIngestToken(t.Context(), &jobspeerv1.ResolveIngestTokenRequest{TokenHash: secret.Hash(tok.Reveal())})
+		require.NoError(t, err)
+		return got.GetKeeping()
+	}
+	b.exec(`UPDATE ingest_token SET expires_at = now() + interval '1 hour'`)
+	require.Nil(t, resolve(), "the spec has no policy")
+	b.exec(`UPDATE job SET spec = '{"checkpoint":{"grace_s":300,"required_for_pause":true}}'`)
+	require.Nil(t, resolve(), "all checkpoints are kept")
+	b.exec(`UPDATE job SET spec = '{"checkpoint":{"grace_s":300,"keep_last":3,"keep_best":"val/acc","keep_best_goal":"maximize"}}'`)
+	got := resolve()
+	require.Equal(t, &jobspeerv1.CheckpointKeeping{Last: 3, Best: "val/acc", Maximize: true},
+		&jobspeerv1.CheckpointKeeping{Last: got.GetLast(), Best: got.GetBest(), Maximize: got.GetMaximize()})
+}
+
+// catalog is a fake of the registry.
+type catalog struct {
+	registrypeerv1.CatalogPeerServiceClient
+
+	away error
+}
+
+func (c catalog) FindArtifactsInUse(
+	_ context.Context, in *registrypeerv1.FindArtifactsInUseRequest, _ ...grpc.CallOption,
+) (*registrypeerv1.FindArtifactsInUseResponse, error) {
+	if c.away != nil {
+		return nil, c.away
+	}
+	var used []string
+	for i, id := range in.GetArtifactIds() {
+		if id == "art_registered" && in.GetRunIds()[i] == "run_1" {
+			used = append(used, id)
+		}
+	}
+	return &registrypeerv1.FindArtifactsInUseResponse{ArtifactIds: used}, nil
+}
+
+func TestPeerServer_FindArtifactsInUse(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	peer := &reporting.PeerServer{Pool: b.pool, Jobs: &job.Store{}, Catalog: catalog{}}
+	used := func(ids ...string) []string {
+		in := &jobspeerv1.FindArtifactsInUseRequest{}
+		for _, id := range ids {
+			in.Artifacts = append(in.Artifacts, &jobspeerv1.RunArtifact{RunId: "run_1", ArtifactId: id})
+		}
+		out, err := peer.FindArtifactsInUse(t.Context(), in)
+		require.NoError(t, err)
+		return out.GetArtifactIds()
+	}
+	all := []string{"art_own", "art_next", "art_past", "art_registered", "art_free"}
+	require.Equal(t, []string{"art_registered"}, used(all...))
+	b.exec(`UPDATE job SET state = 'failed', end_reason = 'exit', ended_at = now(), checkpoint = '{"artifact_id":"art_own"}'`)
+	const other = `INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
+			spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, state, attempt, queued_at, seq, checkpoint, end_reason, ended_at)
+		VALUES ($1, $1, 'n', 'usr_1', 'alice', 'prj_1', 'default', 'all', '{}', 50, '{}', '', '', '[]', 0, 0, 1, 1, 1, now(), $2, 0, now(), 1,
+			jsonb_build_object('artifact_id', $3::text), $4, CASE WHEN $4 <> '' THEN now() END)`
+	b.exec(other, "job_2", "queued", "art_next", "")
+	b.exec(other, "job_3", "succeeded", "art_past", "completed")
+	require.ElementsMatch(t, []string{"art_own", "art_next", "art_registered"}, used(all...),
+		"a retry of the ended job resumes from its own checkpoint, and the queued job from another one")
+	require.Empty(t, used("art_free"))
+
+	peer.Catalog = catalog{away: errors.New("the registry is away")}
+	_, err := peer.FindArtifactsInUse(t.Context(), &jobspeerv1.FindArtifactsInUseRequest{Artifacts: []*jobspeerv1.RunArtifact{{RunId: "run_1", ArtifactId: "art_free"}}})
+	require.ErrorContains(t, err, "the registry is away", "without the registry, nothing is known to be unused")
 }
 
 func TestGangMembersHaveSeparateTokens(t *testing.T) {

@@ -27,9 +27,11 @@ type Grant struct {
 	// Disclosure is what a protected run may report. It is nil for other runs and for runs that may report nothing.
 	Disclosure *jobspec.Disclosure
 	// Goals has "minimize" or "maximize" for the metrics whose best values the recipe states.
-	Goals     map[string]string
-	EndedAt   *time.Time // when the run ended, nil if it has not ended
-	ExpiresAt time.Time
+	Goals map[string]string
+	// Checkpoints states which checkpoints are kept. It is nil for a run without a job.
+	Checkpoints *jobspec.Checkpoint
+	EndedAt     *time.Time // when the run ended, nil if it has not ended
+	ExpiresAt   time.Time
 	// The owner, project and visibility of the run.
 	OwnerID, ProjectID, Project, Visibility string
 	VisibilityVersion                       int64

@@ -44,3 +44,26 @@ func TestServer_FindRunUses(t *testing.T) {
 	require.Empty(t, names)
 	require.Zero(t, hidden)
 }
+
+func TestServer_FindArtifactsInUse(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, sql := range []string{
+		`INSERT INTO model (id, name, owner_id, owner_name, project_id, project, visibility, description, task, created_at, deleted_at)
+			SELECT i, i, 'u', 'o', i, 'p', 'team', '', 'chat', now(), d FROM (VALUES ('live', NULL), ('deleted', now())) v (i, d)`,
+		`INSERT INTO model_version (id, model_id, version, status, lifecycle, run_id, artifact_id, format, digest, size_bytes, uri, file, packed, facts,
+			created_at) SELECT id || n, id, n, 'ready', 'archived', 'run_1', 'art_' || id || n, 'gguf', id || n, 0, '', '', false, '{}', now() FROM model, generate_series(1, 2) n`,
+	} {
+		_, err := d.Pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	find := func(run string, artifacts ...string) []string {
+		out, err := d.FindArtifactsInUse(t.Context(), &registrypeerv1.FindArtifactsInUseRequest{RunIds: []string{run}, ArtifactIds: artifacts})
+		require.NoError(t, err)
+		return out.GetArtifactIds()
+	}
+	require.ElementsMatch(t, []string{"art_live1", "art_deleted2"}, find("run_1", "art_live1", "art_deleted2", "art_free"),
+		"archived versions and those of deleted models count while they have a row")
+	require.Empty(t, find("run_1", "art_free"))
+	require.Empty(t, find("run_2", "art_live1"), "the artifact belongs to another run")
+}

@@ -233,6 +233,17 @@ func (s *Server) FindRunsInUse(
 	return &registrypeerv1.FindRunsInUseResponse{RunIds: used}, nil
 }
 
+// FindArtifactsInUse returns the requested artifacts from which a model version was registered.
+func (s *Server) FindArtifactsInUse(
+	ctx context.Context, in *registrypeerv1.FindArtifactsInUseRequest,
+) (*registrypeerv1.FindArtifactsInUseResponse, error) {
+	used, err := s.Models.ArtifactsInUse(ctx, s.Pool, in.GetRunIds(), in.GetArtifactIds())
+	if err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.FindArtifactsInUseResponse{ArtifactIds: used}, nil
+}
+
 func (s *Server) resolveModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {
 	r, ok := ref.Parse(ref.Model, text)
 	if !ok {

@@ -112,6 +112,20 @@ func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p reque
 	return found, nil
 }
 
+// ArtifactsInUse returns those of the given artifacts of the given runs from which a model version was registered, in any
+// lifecycle. It includes versions whose models were deleted later, until their rows are deleted.
+func (Store) ArtifactsInUse(ctx context.Context, q pg.Querier, runs, artifacts []string) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT DISTINCT artifact_id FROM model_version WHERE run_id = ANY($1) AND artifact_id = ANY($2)`, runs, artifacts)
+	if err != nil {
+		return nil, fmt.Errorf("find the artifacts of models: %w", err)
+	}
+	used, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("find the artifacts of models: %w", err)
+	}
+	return used, nil
+}
+
 // RunsInUse returns those of the given runs from which a model version was registered. It includes runs whose models
 // were deleted later.
 func (Store) RunsInUse(ctx context.Context, q pg.Querier, runs []string) ([]string, error) {

@@ -90,7 +90,9 @@ type IngestGrant struct {
 	// existed; such a run may report nothing but counts and lengths.
 	Disclosure *Disclosure `protobuf:"bytes,10,opt,name=disclosure,proto3" json:"disclosure,omitempty"`
 	// The step of the checkpoint with which the attempt was started; unset if there was none or if it has no step.
-	ResumeStep    *int64 `protobuf:"varint,11,opt,name=resume_step,json=resumeStep,proto3,oneof" json:"resume_step,omitempty"`
+	ResumeStep *int64 `protobuf:"varint,11,opt,name=resume_step,json=resumeStep,proto3,oneof" json:"resume_step,omitempty"`
+	// Which checkpoints of the run are kept; unset if all are.
+	Keeping       *CheckpointKeeping `protobuf:"bytes,12,opt,name=keeping,proto3" json:"keeping,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,6 +204,77 @@ func (x *IngestGrant) GetResumeStep() int64 {
 	return 0
 }
 
+func (x *IngestGrant) GetKeeping() *CheckpointKeeping {
+	if x != nil {
+		return x.Keeping
+	}
+	return nil
+}
+
+// CheckpointKeeping is which checkpoints of a run are kept. It never changes.
+type CheckpointKeeping struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the newest checkpoints that are kept, at least 1.
+	Last int32 `protobuf:"varint,1,opt,name=last,proto3" json:"last,omitempty"`
+	// Key of the metric whose best checkpoint is kept too; empty if only the newest are kept.
+	Best string `protobuf:"bytes,2,opt,name=best,proto3" json:"best,omitempty"`
+	// Whether the highest value of the metric is the best one.
+	Maximize      bool `protobuf:"varint,3,opt,name=maximize,proto3" json:"maximize,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointKeeping) Reset() {
+	*x = CheckpointKeeping{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointKeeping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointKeeping) ProtoMessage() {}
+
+func (x *CheckpointKeeping) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointKeeping.ProtoReflect.Descriptor instead.
+func (*CheckpointKeeping) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CheckpointKeeping) GetLast() int32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *CheckpointKeeping) GetBest() string {
+	if x != nil {
+		return x.Best
+	}
+	return ""
+}
+
+func (x *CheckpointKeeping) GetMaximize() bool {
+	if x != nil {
+		return x.Maximize
+	}
+	return false
+}
+
 // Disclosure is what the recipe of a protected run declares. Only these names and values are stored.
 type Disclosure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -216,7 +289,7 @@ type Disclosure struct {
 
 func (x *Disclosure) Reset() {
 	*x = Disclosure{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -228,7 +301,7 @@ func (x *Disclosure) String() string {
 func (*Disclosure) ProtoMessage() {}
 
 func (x *Disclosure) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -241,7 +314,7 @@ func (x *Disclosure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disclosure.ProtoReflect.Descriptor instead.
 func (*Disclosure) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Disclosure) GetMetrics() []string {
@@ -277,7 +350,7 @@ type DisclosedParam struct {
 
 func (x *DisclosedParam) Reset() {
 	*x = DisclosedParam{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -289,7 +362,7 @@ func (x *DisclosedParam) String() string {
 func (*DisclosedParam) ProtoMessage() {}
 
 func (x *DisclosedParam) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -302,7 +375,7 @@ func (x *DisclosedParam) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisclosedParam.ProtoReflect.Descriptor instead.
 func (*DisclosedParam) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DisclosedParam) GetKey() string {
@@ -335,7 +408,7 @@ type ReportLifecycleRequest struct {
 
 func (x *ReportLifecycleRequest) Reset() {
 	*x = ReportLifecycleRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +420,7 @@ func (x *ReportLifecycleRequest) String() string {
 func (*ReportLifecycleRequest) ProtoMessage() {}
 
 func (x *ReportLifecycleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +433,7 @@ func (x *ReportLifecycleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLifecycleRequest.ProtoReflect.Descriptor instead.
 func (*ReportLifecycleRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReportLifecycleRequest) GetRunId() string {
@@ -408,7 +481,7 @@ type ReportLifecycleResponse struct {
 
 func (x *ReportLifecycleResponse) Reset() {
 	*x = ReportLifecycleResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +493,7 @@ func (x *ReportLifecycleResponse) String() string {
 func (*ReportLifecycleResponse) ProtoMessage() {}
 
 func (x *ReportLifecycleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +506,7 @@ func (x *ReportLifecycleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLifecycleResponse.ProtoReflect.Descriptor instead.
 func (*ReportLifecycleResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReportLifecycleResponse) GetApplied() bool {
@@ -464,7 +537,7 @@ type RecordCheckpointRequest struct {
 
 func (x *RecordCheckpointRequest) Reset() {
 	*x = RecordCheckpointRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +549,7 @@ func (x *RecordCheckpointRequest) String() string {
 func (*RecordCheckpointRequest) ProtoMessage() {}
 
 func (x *RecordCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +562,7 @@ func (x *RecordCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*RecordCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RecordCheckpointRequest) GetRunId() string {
@@ -570,7 +643,7 @@ type RecordCheckpointResponse struct {
 
 func (x *RecordCheckpointResponse) Reset() {
 	*x = RecordCheckpointResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +655,7 @@ func (x *RecordCheckpointResponse) String() string {
 func (*RecordCheckpointResponse) ProtoMessage() {}
 
 func (x *RecordCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +668,148 @@ func (x *RecordCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*RecordCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{8}
+}
+
+type FindArtifactsInUseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Artifacts     []*RunArtifact         `protobuf:"bytes,1,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindArtifactsInUseRequest) Reset() {
+	*x = FindArtifactsInUseRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindArtifactsInUseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindArtifactsInUseRequest) ProtoMessage() {}
+
+func (x *FindArtifactsInUseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindArtifactsInUseRequest.ProtoReflect.Descriptor instead.
+func (*FindArtifactsInUseRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FindArtifactsInUseRequest) GetArtifacts() []*RunArtifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+// RunArtifact identifies an artifact of a run.
+type RunArtifact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	ArtifactId    string                 `protobuf:"bytes,2,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunArtifact) Reset() {
+	*x = RunArtifact{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunArtifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunArtifact) ProtoMessage() {}
+
+func (x *RunArtifact) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunArtifact.ProtoReflect.Descriptor instead.
+func (*RunArtifact) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RunArtifact) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RunArtifact) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+type FindArtifactsInUseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ArtifactIds   []string               `protobuf:"bytes,1,rep,name=artifact_ids,json=artifactIds,proto3" json:"artifact_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindArtifactsInUseResponse) Reset() {
+	*x = FindArtifactsInUseResponse{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindArtifactsInUseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindArtifactsInUseResponse) ProtoMessage() {}
+
+func (x *FindArtifactsInUseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindArtifactsInUseResponse.ProtoReflect.Descriptor instead.
+func (*FindArtifactsInUseResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FindArtifactsInUseResponse) GetArtifactIds() []string {
+	if x != nil {
+		return x.ArtifactIds
+	}
+	return nil
 }
 
 type NextSignalRequest struct {
@@ -608,7 +822,7 @@ type NextSignalRequest struct {
 
 func (x *NextSignalRequest) Reset() {
 	*x = NextSignalRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -620,7 +834,7 @@ func (x *NextSignalRequest) String() string {
 func (*NextSignalRequest) ProtoMessage() {}
 
 func (x *NextSignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -633,7 +847,7 @@ func (x *NextSignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextSignalRequest.ProtoReflect.Descriptor instead.
 func (*NextSignalRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NextSignalRequest) GetRunId() string {
@@ -661,7 +875,7 @@ type AckSignalRequest struct {
 
 func (x *AckSignalRequest) Reset() {
 	*x = AckSignalRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +887,7 @@ func (x *AckSignalRequest) String() string {
 func (*AckSignalRequest) ProtoMessage() {}
 
 func (x *AckSignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +900,7 @@ func (x *AckSignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckSignalRequest.ProtoReflect.Descriptor instead.
 func (*AckSignalRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AckSignalRequest) GetRunId() string {
@@ -725,7 +939,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +951,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +964,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Signal) GetSignal() string {
@@ -782,7 +996,7 @@ type WatchSignalsRequest struct {
 
 func (x *WatchSignalsRequest) Reset() {
 	*x = WatchSignalsRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +1008,7 @@ func (x *WatchSignalsRequest) String() string {
 func (*WatchSignalsRequest) ProtoMessage() {}
 
 func (x *WatchSignalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +1021,7 @@ func (x *WatchSignalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSignalsRequest.ProtoReflect.Descriptor instead.
 func (*WatchSignalsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 type WatchSignalsResponse struct {
@@ -820,7 +1034,7 @@ type WatchSignalsResponse struct {
 
 func (x *WatchSignalsResponse) Reset() {
 	*x = WatchSignalsResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +1046,7 @@ func (x *WatchSignalsResponse) String() string {
 func (*WatchSignalsResponse) ProtoMessage() {}
 
 func (x *WatchSignalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +1059,7 @@ func (x *WatchSignalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSignalsResponse.ProtoReflect.Descriptor instead.
 func (*WatchSignalsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchSignalsResponse) GetSignals() map[string]string {
@@ -867,7 +1081,7 @@ type GetRunOwnerRequest struct {
 
 func (x *GetRunOwnerRequest) Reset() {
 	*x = GetRunOwnerRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +1093,7 @@ func (x *GetRunOwnerRequest) String() string {
 func (*GetRunOwnerRequest) ProtoMessage() {}
 
 func (x *GetRunOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +1106,7 @@ func (x *GetRunOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunOwnerRequest.ProtoReflect.Descriptor instead.
 func (*GetRunOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetRunOwnerRequest) GetId() string {
@@ -933,7 +1147,7 @@ type RunOwner struct {
 
 func (x *RunOwner) Reset() {
 	*x = RunOwner{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1159,7 @@ func (x *RunOwner) String() string {
 func (*RunOwner) ProtoMessage() {}
 
 func (x *RunOwner) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1172,7 @@ func (x *RunOwner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOwner.ProtoReflect.Descriptor instead.
 func (*RunOwner) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunOwner) GetRunId() string {
@@ -1040,7 +1254,7 @@ type GetAccountQuotaRequest struct {
 
 func (x *GetAccountQuotaRequest) Reset() {
 	*x = GetAccountQuotaRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1266,7 @@ func (x *GetAccountQuotaRequest) String() string {
 func (*GetAccountQuotaRequest) ProtoMessage() {}
 
 func (x *GetAccountQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1279,7 @@ func (x *GetAccountQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountQuotaRequest.ProtoReflect.Descriptor instead.
 func (*GetAccountQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetAccountQuotaRequest) GetUserId() string {
@@ -1087,7 +1301,7 @@ type AccountQuota struct {
 
 func (x *AccountQuota) Reset() {
 	*x = AccountQuota{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1313,7 @@ func (x *AccountQuota) String() string {
 func (*AccountQuota) ProtoMessage() {}
 
 func (x *AccountQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1326,7 @@ func (x *AccountQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountQuota.ProtoReflect.Descriptor instead.
 func (*AccountQuota) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AccountQuota) GetGpuLimit() int32 {
@@ -1154,7 +1368,7 @@ type ProtectRunsRequest struct {
 
 func (x *ProtectRunsRequest) Reset() {
 	*x = ProtectRunsRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1380,7 @@ func (x *ProtectRunsRequest) String() string {
 func (*ProtectRunsRequest) ProtoMessage() {}
 
 func (x *ProtectRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1393,7 @@ func (x *ProtectRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectRunsRequest.ProtoReflect.Descriptor instead.
 func (*ProtectRunsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProtectRunsRequest) GetDatasetId() string {
@@ -1206,7 +1420,7 @@ type ProtectRunsResponse struct {
 
 func (x *ProtectRunsResponse) Reset() {
 	*x = ProtectRunsResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1432,7 @@ func (x *ProtectRunsResponse) String() string {
 func (*ProtectRunsResponse) ProtoMessage() {}
 
 func (x *ProtectRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1445,7 @@ func (x *ProtectRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectRunsResponse.ProtoReflect.Descriptor instead.
 func (*ProtectRunsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProtectRunsResponse) GetRuns() int32 {
@@ -1251,7 +1465,7 @@ type ListModelUsersRequest struct {
 
 func (x *ListModelUsersRequest) Reset() {
 	*x = ListModelUsersRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1477,7 @@ func (x *ListModelUsersRequest) String() string {
 func (*ListModelUsersRequest) ProtoMessage() {}
 
 func (x *ListModelUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1490,7 @@ func (x *ListModelUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListModelUsersRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListModelUsersRequest) GetRef() string {
@@ -1296,7 +1510,7 @@ type ListModelUsersResponse struct {
 
 func (x *ListModelUsersResponse) Reset() {
 	*x = ListModelUsersResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1522,7 @@ func (x *ListModelUsersResponse) String() string {
 func (*ListModelUsersResponse) ProtoMessage() {}
 
 func (x *ListModelUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1535,7 @@ func (x *ListModelUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListModelUsersResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListModelUsersResponse) GetJobIds() []string {
@@ -1338,7 +1552,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	" signalbox/jobs/peer/v1/run.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"C\n" +
 	"\x19ResolveIngestTokenRequest\x12&\n" +
 	"\n" +
-	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\xcd\x03\n" +
+	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\x92\x04\n" +
 	"\vIngestGrant\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n" +
@@ -1355,8 +1569,13 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	" \x01(\v2\".signalbox.jobs.peer.v1.DisclosureR\n" +
 	"disclosure\x12$\n" +
 	"\vresume_step\x18\v \x01(\x03H\x00R\n" +
-	"resumeStep\x88\x01\x01B\x0e\n" +
-	"\f_resume_step\"\x80\x01\n" +
+	"resumeStep\x88\x01\x01\x12C\n" +
+	"\akeeping\x18\f \x01(\v2).signalbox.jobs.peer.v1.CheckpointKeepingR\akeepingB\x0e\n" +
+	"\f_resume_step\"W\n" +
+	"\x11CheckpointKeeping\x12\x12\n" +
+	"\x04last\x18\x01 \x01(\x05R\x04last\x12\x12\n" +
+	"\x04best\x18\x02 \x01(\tR\x04best\x12\x1a\n" +
+	"\bmaximize\x18\x03 \x01(\bR\bmaximize\"\x80\x01\n" +
 	"\n" +
 	"Disclosure\x12\x18\n" +
 	"\ametrics\x18\x01 \x03(\tR\ametrics\x12>\n" +
@@ -1389,7 +1608,16 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tcreatedAtB\a\n" +
 	"\x05_step\"\x1a\n" +
-	"\x18RecordCheckpointResponse\"M\n" +
+	"\x18RecordCheckpointResponse\"j\n" +
+	"\x19FindArtifactsInUseRequest\x12M\n" +
+	"\tartifacts\x18\x01 \x03(\v2#.signalbox.jobs.peer.v1.RunArtifactB\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10dR\tartifacts\"[\n" +
+	"\vRunArtifact\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12*\n" +
+	"\vartifact_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\n" +
+	"artifactId\"?\n" +
+	"\x1aFindArtifactsInUseResponse\x12!\n" +
+	"\fartifact_ids\x18\x01 \x03(\tR\vartifactIds\"M\n" +
 	"\x11NextSignalRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\"r\n" +
@@ -1448,7 +1676,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\x03ref\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\x03ref\"1\n" +
 	"\x16ListModelUsersResponse\x12\x17\n" +
-	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds2\xe3\b\n" +
+	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds2\xf2\t\n" +
 	"\x0eRunPeerService\x12}\n" +
 	"\x12ResolveIngestToken\x121.signalbox.jobs.peer.v1.ResolveIngestTokenRequest\x1a#.signalbox.jobs.peer.v1.IngestGrant\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x01\x12\x83\x01\n" +
 	"\x0fReportLifecycle\x12..signalbox.jobs.peer.v1.ReportLifecycleRequest\x1a/.signalbox.jobs.peer.v1.ReportLifecycleResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12\x82\x01\n" +
@@ -1456,7 +1684,8 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\x1a\bregistry\x90\x02\x01\x12y\n" +
 	"\vProtectRuns\x12*.signalbox.jobs.peer.v1.ProtectRunsRequest\x1a+.signalbox.jobs.peer.v1.ProtectRunsResponse\"\x11\xea\xc7\x18\n" +
 	"\x1a\bregistry\x90\x02\x02\x12\x86\x01\n" +
-	"\x10RecordCheckpoint\x12/.signalbox.jobs.peer.v1.RecordCheckpointRequest\x1a0.signalbox.jobs.peer.v1.RecordCheckpointResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12h\n" +
+	"\x10RecordCheckpoint\x12/.signalbox.jobs.peer.v1.RecordCheckpointRequest\x1a0.signalbox.jobs.peer.v1.RecordCheckpointResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12\x8c\x01\n" +
+	"\x12FindArtifactsInUse\x121.signalbox.jobs.peer.v1.FindArtifactsInUseRequest\x1a2.signalbox.jobs.peer.v1.FindArtifactsInUseResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x01\x12h\n" +
 	"\n" +
 	"NextSignal\x12).signalbox.jobs.peer.v1.NextSignalRequest\x1a\x1e.signalbox.jobs.peer.v1.Signal\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12f\n" +
 	"\tAckSignal\x12(.signalbox.jobs.peer.v1.AckSignalRequest\x1a\x1e.signalbox.jobs.peer.v1.Signal\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12y\n" +
@@ -1477,69 +1706,77 @@ func file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_signalbox_jobs_peer_v1_run_proto_goTypes = []any{
-	(*ResolveIngestTokenRequest)(nil), // 0: signalbox.jobs.peer.v1.ResolveIngestTokenRequest
-	(*IngestGrant)(nil),               // 1: signalbox.jobs.peer.v1.IngestGrant
-	(*Disclosure)(nil),                // 2: signalbox.jobs.peer.v1.Disclosure
-	(*DisclosedParam)(nil),            // 3: signalbox.jobs.peer.v1.DisclosedParam
-	(*ReportLifecycleRequest)(nil),    // 4: signalbox.jobs.peer.v1.ReportLifecycleRequest
-	(*ReportLifecycleResponse)(nil),   // 5: signalbox.jobs.peer.v1.ReportLifecycleResponse
-	(*RecordCheckpointRequest)(nil),   // 6: signalbox.jobs.peer.v1.RecordCheckpointRequest
-	(*RecordCheckpointResponse)(nil),  // 7: signalbox.jobs.peer.v1.RecordCheckpointResponse
-	(*NextSignalRequest)(nil),         // 8: signalbox.jobs.peer.v1.NextSignalRequest
-	(*AckSignalRequest)(nil),          // 9: signalbox.jobs.peer.v1.AckSignalRequest
-	(*Signal)(nil),                    // 10: signalbox.jobs.peer.v1.Signal
-	(*WatchSignalsRequest)(nil),       // 11: signalbox.jobs.peer.v1.WatchSignalsRequest
-	(*WatchSignalsResponse)(nil),      // 12: signalbox.jobs.peer.v1.WatchSignalsResponse
-	(*GetRunOwnerRequest)(nil),        // 13: signalbox.jobs.peer.v1.GetRunOwnerRequest
-	(*RunOwner)(nil),                  // 14: signalbox.jobs.peer.v1.RunOwner
-	(*GetAccountQuotaRequest)(nil),    // 15: signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	(*AccountQuota)(nil),              // 16: signalbox.jobs.peer.v1.AccountQuota
-	(*ProtectRunsRequest)(nil),        // 17: signalbox.jobs.peer.v1.ProtectRunsRequest
-	(*ProtectRunsResponse)(nil),       // 18: signalbox.jobs.peer.v1.ProtectRunsResponse
-	(*ListModelUsersRequest)(nil),     // 19: signalbox.jobs.peer.v1.ListModelUsersRequest
-	(*ListModelUsersResponse)(nil),    // 20: signalbox.jobs.peer.v1.ListModelUsersResponse
-	nil,                               // 21: signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
-	nil,                               // 22: signalbox.jobs.peer.v1.RunOwner.GoalsEntry
-	(*timestamppb.Timestamp)(nil),     // 23: google.protobuf.Timestamp
+	(*ResolveIngestTokenRequest)(nil),  // 0: signalbox.jobs.peer.v1.ResolveIngestTokenRequest
+	(*IngestGrant)(nil),                // 1: signalbox.jobs.peer.v1.IngestGrant
+	(*CheckpointKeeping)(nil),          // 2: signalbox.jobs.peer.v1.CheckpointKeeping
+	(*Disclosure)(nil),                 // 3: signalbox.jobs.peer.v1.Disclosure
+	(*DisclosedParam)(nil),             // 4: signalbox.jobs.peer.v1.DisclosedParam
+	(*ReportLifecycleRequest)(nil),     // 5: signalbox.jobs.peer.v1.ReportLifecycleRequest
+	(*ReportLifecycleResponse)(nil),    // 6: signalbox.jobs.peer.v1.ReportLifecycleResponse
+	(*RecordCheckpointRequest)(nil),    // 7: signalbox.jobs.peer.v1.RecordCheckpointRequest
+	(*RecordCheckpointResponse)(nil),   // 8: signalbox.jobs.peer.v1.RecordCheckpointResponse
+	(*FindArtifactsInUseRequest)(nil),  // 9: signalbox.jobs.peer.v1.FindArtifactsInUseRequest
+	(*RunArtifact)(nil),                // 10: signalbox.jobs.peer.v1.RunArtifact
+	(*FindArtifactsInUseResponse)(nil), // 11: signalbox.jobs.peer.v1.FindArtifactsInUseResponse
+	(*NextSignalRequest)(nil),          // 12: signalbox.jobs.peer.v1.NextSignalRequest
+	(*AckSignalRequest)(nil),           // 13: signalbox.jobs.peer.v1.AckSignalRequest
+	(*Signal)(nil),                     // 14: signalbox.jobs.peer.v1.Signal
+	(*WatchSignalsRequest)(nil),        // 15: signalbox.jobs.peer.v1.WatchSignalsRequest
+	(*WatchSignalsResponse)(nil),       // 16: signalbox.jobs.peer.v1.WatchSignalsResponse
+	(*GetRunOwnerRequest)(nil),         // 17: signalbox.jobs.peer.v1.GetRunOwnerRequest
+	(*RunOwner)(nil),                   // 18: signalbox.jobs.peer.v1.RunOwner
+	(*GetAccountQuotaRequest)(nil),     // 19: signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	(*AccountQuota)(nil),               // 20: signalbox.jobs.peer.v1.AccountQuota
+	(*ProtectRunsRequest)(nil),         // 21: signalbox.jobs.peer.v1.ProtectRunsRequest
+	(*ProtectRunsResponse)(nil),        // 22: signalbox.jobs.peer.v1.ProtectRunsResponse
+	(*ListModelUsersRequest)(nil),      // 23: signalbox.jobs.peer.v1.ListModelUsersRequest
+	(*ListModelUsersResponse)(nil),     // 24: signalbox.jobs.peer.v1.ListModelUsersResponse
+	nil,                                // 25: signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
+	nil,                                // 26: signalbox.jobs.peer.v1.RunOwner.GoalsEntry
+	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_peer_v1_run_proto_depIdxs = []int32{
-	23, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
-	23, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
-	14, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
-	2,  // 3: signalbox.jobs.peer.v1.IngestGrant.disclosure:type_name -> signalbox.jobs.peer.v1.Disclosure
-	3,  // 4: signalbox.jobs.peer.v1.Disclosure.params:type_name -> signalbox.jobs.peer.v1.DisclosedParam
-	23, // 5: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
-	23, // 6: signalbox.jobs.peer.v1.RecordCheckpointRequest.created_at:type_name -> google.protobuf.Timestamp
-	23, // 7: signalbox.jobs.peer.v1.Signal.deadline:type_name -> google.protobuf.Timestamp
-	21, // 8: signalbox.jobs.peer.v1.WatchSignalsResponse.signals:type_name -> signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
-	22, // 9: signalbox.jobs.peer.v1.RunOwner.goals:type_name -> signalbox.jobs.peer.v1.RunOwner.GoalsEntry
-	0,  // 10: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
-	4,  // 11: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
-	19, // 12: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
-	17, // 13: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:input_type -> signalbox.jobs.peer.v1.ProtectRunsRequest
-	6,  // 14: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:input_type -> signalbox.jobs.peer.v1.RecordCheckpointRequest
-	8,  // 15: signalbox.jobs.peer.v1.RunPeerService.NextSignal:input_type -> signalbox.jobs.peer.v1.NextSignalRequest
-	9,  // 16: signalbox.jobs.peer.v1.RunPeerService.AckSignal:input_type -> signalbox.jobs.peer.v1.AckSignalRequest
-	11, // 17: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:input_type -> signalbox.jobs.peer.v1.WatchSignalsRequest
-	13, // 18: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
-	15, // 19: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	1,  // 20: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
-	5,  // 21: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
-	20, // 22: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
-	18, // 23: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:output_type -> signalbox.jobs.peer.v1.ProtectRunsResponse
-	7,  // 24: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:output_type -> signalbox.jobs.peer.v1.RecordCheckpointResponse
-	10, // 25: signalbox.jobs.peer.v1.RunPeerService.NextSignal:output_type -> signalbox.jobs.peer.v1.Signal
-	10, // 26: signalbox.jobs.peer.v1.RunPeerService.AckSignal:output_type -> signalbox.jobs.peer.v1.Signal
-	12, // 27: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:output_type -> signalbox.jobs.peer.v1.WatchSignalsResponse
-	14, // 28: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
-	16, // 29: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
-	20, // [20:30] is the sub-list for method output_type
-	10, // [10:20] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	27, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
+	27, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
+	3,  // 3: signalbox.jobs.peer.v1.IngestGrant.disclosure:type_name -> signalbox.jobs.peer.v1.Disclosure
+	2,  // 4: signalbox.jobs.peer.v1.IngestGrant.keeping:type_name -> signalbox.jobs.peer.v1.CheckpointKeeping
+	4,  // 5: signalbox.jobs.peer.v1.Disclosure.params:type_name -> signalbox.jobs.peer.v1.DisclosedParam
+	27, // 6: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
+	27, // 7: signalbox.jobs.peer.v1.RecordCheckpointRequest.created_at:type_name -> google.protobuf.Timestamp
+	10, // 8: signalbox.jobs.peer.v1.FindArtifactsInUseRequest.artifacts:type_name -> signalbox.jobs.peer.v1.RunArtifact
+	27, // 9: signalbox.jobs.peer.v1.Signal.deadline:type_name -> google.protobuf.Timestamp
+	25, // 10: signalbox.jobs.peer.v1.WatchSignalsResponse.signals:type_name -> signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
+	26, // 11: signalbox.jobs.peer.v1.RunOwner.goals:type_name -> signalbox.jobs.peer.v1.RunOwner.GoalsEntry
+	0,  // 12: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
+	5,  // 13: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
+	23, // 14: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
+	21, // 15: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:input_type -> signalbox.jobs.peer.v1.ProtectRunsRequest
+	7,  // 16: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:input_type -> signalbox.jobs.peer.v1.RecordCheckpointRequest
+	9,  // 17: signalbox.jobs.peer.v1.RunPeerService.FindArtifactsInUse:input_type -> signalbox.jobs.peer.v1.FindArtifactsInUseRequest
+	12, // 18: signalbox.jobs.peer.v1.RunPeerService.NextSignal:input_type -> signalbox.jobs.peer.v1.NextSignalRequest
+	13, // 19: signalbox.jobs.peer.v1.RunPeerService.AckSignal:input_type -> signalbox.jobs.peer.v1.AckSignalRequest
+	15, // 20: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:input_type -> signalbox.jobs.peer.v1.WatchSignalsRequest
+	17, // 21: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
+	19, // 22: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	1,  // 23: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
+	6,  // 24: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
+	24, // 25: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
+	22, // 26: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:output_type -> signalbox.jobs.peer.v1.ProtectRunsResponse
+	8,  // 27: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:output_type -> signalbox.jobs.peer.v1.RecordCheckpointResponse
+	11, // 28: signalbox.jobs.peer.v1.RunPeerService.FindArtifactsInUse:output_type -> signalbox.jobs.peer.v1.FindArtifactsInUseResponse
+	14, // 29: signalbox.jobs.peer.v1.RunPeerService.NextSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	14, // 30: signalbox.jobs.peer.v1.RunPeerService.AckSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	16, // 31: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:output_type -> signalbox.jobs.peer.v1.WatchSignalsResponse
+	18, // 32: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
+	20, // 33: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
+	23, // [23:34] is the sub-list for method output_type
+	12, // [12:23] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_peer_v1_run_proto_init() }
@@ -1548,14 +1785,14 @@ func file_signalbox_jobs_peer_v1_run_proto_init() {
 		return
 	}
 	file_signalbox_jobs_peer_v1_run_proto_msgTypes[1].OneofWrappers = []any{}
-	file_signalbox_jobs_peer_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_jobs_peer_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_peer_v1_run_proto_rawDesc), len(file_signalbox_jobs_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -26,6 +26,7 @@ const (
 	RunPeerService_ListModelUsers_FullMethodName     = "/signalbox.jobs.peer.v1.RunPeerService/ListModelUsers"
 	RunPeerService_ProtectRuns_FullMethodName        = "/signalbox.jobs.peer.v1.RunPeerService/ProtectRuns"
 	RunPeerService_RecordCheckpoint_FullMethodName   = "/signalbox.jobs.peer.v1.RunPeerService/RecordCheckpoint"
+	RunPeerService_FindArtifactsInUse_FullMethodName = "/signalbox.jobs.peer.v1.RunPeerService/FindArtifactsInUse"
 	RunPeerService_NextSignal_FullMethodName         = "/signalbox.jobs.peer.v1.RunPeerService/NextSignal"
 	RunPeerService_AckSignal_FullMethodName          = "/signalbox.jobs.peer.v1.RunPeerService/AckSignal"
 	RunPeerService_WatchSignals_FullMethodName       = "/signalbox.jobs.peer.v1.RunPeerService/WatchSignals"
@@ -50,6 +51,9 @@ type RunPeerServiceClient interface {
 	ProtectRuns(ctx context.Context, in *ProtectRunsRequest, opts ...grpc.CallOption) (*ProtectRunsResponse, error)
 	// RecordCheckpoint records a registered checkpoint from which the run's next attempt can continue.
 	RecordCheckpoint(ctx context.Context, in *RecordCheckpointRequest, opts ...grpc.CallOption) (*RecordCheckpointResponse, error)
+	// FindArtifactsInUse returns those of the requested artifacts whose files must stay: a model version was registered from
+	// them, or a job resumes from them.
+	FindArtifactsInUse(ctx context.Context, in *FindArtifactsInUseRequest, opts ...grpc.CallOption) (*FindArtifactsInUseResponse, error)
 	// NextSignal returns the run's current signal and records that its training polls for signals.
 	NextSignal(ctx context.Context, in *NextSignalRequest, opts ...grpc.CallOption) (*Signal, error)
 	// AckSignal records that the training has carried out a signal, and returns the next signal.
@@ -113,6 +117,16 @@ func (c *runPeerServiceClient) RecordCheckpoint(ctx context.Context, in *RecordC
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RecordCheckpointResponse)
 	err := c.cc.Invoke(ctx, RunPeerService_RecordCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runPeerServiceClient) FindArtifactsInUse(ctx context.Context, in *FindArtifactsInUseRequest, opts ...grpc.CallOption) (*FindArtifactsInUseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindArtifactsInUseResponse)
+	err := c.cc.Invoke(ctx, RunPeerService_FindArtifactsInUse_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +200,9 @@ type RunPeerServiceServer interface {
 	ProtectRuns(context.Context, *ProtectRunsRequest) (*ProtectRunsResponse, error)
 	// RecordCheckpoint records a registered checkpoint from which the run's next attempt can continue.
 	RecordCheckpoint(context.Context, *RecordCheckpointRequest) (*RecordCheckpointResponse, error)
+	// FindArtifactsInUse returns those of the requested artifacts whose files must stay: a model version was registered from
+	// them, or a job resumes from them.
+	FindArtifactsInUse(context.Context, *FindArtifactsInUseRequest) (*FindArtifactsInUseResponse, error)
 	// NextSignal returns the run's current signal and records that its training polls for signals.
 	NextSignal(context.Context, *NextSignalRequest) (*Signal, error)
 	// AckSignal records that the training has carried out a signal, and returns the next signal.
@@ -219,6 +236,9 @@ func (UnimplementedRunPeerServiceServer) ProtectRuns(context.Context, *ProtectRu
 }
 func (UnimplementedRunPeerServiceServer) RecordCheckpoint(context.Context, *RecordCheckpointRequest) (*RecordCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordCheckpoint not implemented")
+}
+func (UnimplementedRunPeerServiceServer) FindArtifactsInUse(context.Context, *FindArtifactsInUseRequest) (*FindArtifactsInUseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindArtifactsInUse not implemented")
 }
 func (UnimplementedRunPeerServiceServer) NextSignal(context.Context, *NextSignalRequest) (*Signal, error) {
 	return nil, status.Error(codes.Unimplemented, "method NextSignal not implemented")
@@ -343,6 +363,24 @@ func _RunPeerService_RecordCheckpoint_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunPeerService_FindArtifactsInUse_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindArtifactsInUseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunPeerServiceServer).FindArtifactsInUse(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunPeerService_FindArtifactsInUse_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunPeerServiceServer).FindArtifactsInUse(ctx, req.(*FindArtifactsInUseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunPeerService_NextSignal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(NextSignalRequest)
 	if err := dec(in); err != nil {
@@ -434,6 +472,10 @@ var RunPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RecordCheckpoint",
 			Handler:    _RunPeerService_RecordCheckpoint_Handler,
+		},
+		{
+			MethodName: "FindArtifactsInUse",
+			Handler:    _RunPeerService_FindArtifactsInUse_Handler,
 		},
 		{
 			MethodName: "NextSignal",

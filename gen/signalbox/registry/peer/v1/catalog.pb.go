@@ -115,6 +115,103 @@ func (x *FindRunsInUseResponse) GetRunIds() []string {
 	return nil
 }
 
+type FindArtifactsInUseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runs of the artifacts.
+	RunIds        []string `protobuf:"bytes,1,rep,name=run_ids,json=runIds,proto3" json:"run_ids,omitempty"`
+	ArtifactIds   []string `protobuf:"bytes,2,rep,name=artifact_ids,json=artifactIds,proto3" json:"artifact_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindArtifactsInUseRequest) Reset() {
+	*x = FindArtifactsInUseRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindArtifactsInUseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindArtifactsInUseRequest) ProtoMessage() {}
+
+func (x *FindArtifactsInUseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindArtifactsInUseRequest.ProtoReflect.Descriptor instead.
+func (*FindArtifactsInUseRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FindArtifactsInUseRequest) GetRunIds() []string {
+	if x != nil {
+		return x.RunIds
+	}
+	return nil
+}
+
+func (x *FindArtifactsInUseRequest) GetArtifactIds() []string {
+	if x != nil {
+		return x.ArtifactIds
+	}
+	return nil
+}
+
+type FindArtifactsInUseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ArtifactIds   []string               `protobuf:"bytes,1,rep,name=artifact_ids,json=artifactIds,proto3" json:"artifact_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindArtifactsInUseResponse) Reset() {
+	*x = FindArtifactsInUseResponse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindArtifactsInUseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindArtifactsInUseResponse) ProtoMessage() {}
+
+func (x *FindArtifactsInUseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindArtifactsInUseResponse.ProtoReflect.Descriptor instead.
+func (*FindArtifactsInUseResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FindArtifactsInUseResponse) GetArtifactIds() []string {
+	if x != nil {
+		return x.ArtifactIds
+	}
+	return nil
+}
+
 type FindRunUsesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -124,7 +221,7 @@ type FindRunUsesRequest struct {
 
 func (x *FindRunUsesRequest) Reset() {
 	*x = FindRunUsesRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +233,7 @@ func (x *FindRunUsesRequest) String() string {
 func (*FindRunUsesRequest) ProtoMessage() {}
 
 func (x *FindRunUsesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +246,7 @@ func (x *FindRunUsesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindRunUsesRequest.ProtoReflect.Descriptor instead.
 func (*FindRunUsesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FindRunUsesRequest) GetRunId() string {
@@ -171,7 +268,7 @@ type FindRunUsesResponse struct {
 
 func (x *FindRunUsesResponse) Reset() {
 	*x = FindRunUsesResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -183,7 +280,7 @@ func (x *FindRunUsesResponse) String() string {
 func (*FindRunUsesResponse) ProtoMessage() {}
 
 func (x *FindRunUsesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -196,7 +293,7 @@ func (x *FindRunUsesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindRunUsesResponse.ProtoReflect.Descriptor instead.
 func (*FindRunUsesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FindRunUsesResponse) GetUses() []*RunUse {
@@ -227,7 +324,7 @@ type RunUse struct {
 
 func (x *RunUse) Reset() {
 	*x = RunUse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -239,7 +336,7 @@ func (x *RunUse) String() string {
 func (*RunUse) ProtoMessage() {}
 
 func (x *RunUse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -252,7 +349,7 @@ func (x *RunUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunUse.ProtoReflect.Descriptor instead.
 func (*RunUse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunUse) GetKind() string {
@@ -292,7 +389,7 @@ type ResolveSubmissionRequest struct {
 
 func (x *ResolveSubmissionRequest) Reset() {
 	*x = ResolveSubmissionRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +401,7 @@ func (x *ResolveSubmissionRequest) String() string {
 func (*ResolveSubmissionRequest) ProtoMessage() {}
 
 func (x *ResolveSubmissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +414,7 @@ func (x *ResolveSubmissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSubmissionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSubmissionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResolveSubmissionRequest) GetRecipe() string {
@@ -360,7 +457,7 @@ type ResolveSubmissionResponse struct {
 
 func (x *ResolveSubmissionResponse) Reset() {
 	*x = ResolveSubmissionResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +469,7 @@ func (x *ResolveSubmissionResponse) String() string {
 func (*ResolveSubmissionResponse) ProtoMessage() {}
 
 func (x *ResolveSubmissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +482,7 @@ func (x *ResolveSubmissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSubmissionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSubmissionResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ResolveSubmissionResponse) GetVersions() []*CatalogRecipe {
@@ -418,7 +515,7 @@ type ResolvePackageRequest struct {
 
 func (x *ResolvePackageRequest) Reset() {
 	*x = ResolvePackageRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +527,7 @@ func (x *ResolvePackageRequest) String() string {
 func (*ResolvePackageRequest) ProtoMessage() {}
 
 func (x *ResolvePackageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +540,7 @@ func (x *ResolvePackageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePackageRequest.ProtoReflect.Descriptor instead.
 func (*ResolvePackageRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResolvePackageRequest) GetPackageId() string {
@@ -462,7 +559,7 @@ type ResolvePackageResponse struct {
 
 func (x *ResolvePackageResponse) Reset() {
 	*x = ResolvePackageResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +571,7 @@ func (x *ResolvePackageResponse) String() string {
 func (*ResolvePackageResponse) ProtoMessage() {}
 
 func (x *ResolvePackageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +584,7 @@ func (x *ResolvePackageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePackageResponse.ProtoReflect.Descriptor instead.
 func (*ResolvePackageResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResolvePackageResponse) GetObject() *v1.ObjectRef {
@@ -506,7 +603,7 @@ type FindProtectedRequest struct {
 
 func (x *FindProtectedRequest) Reset() {
 	*x = FindProtectedRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +615,7 @@ func (x *FindProtectedRequest) String() string {
 func (*FindProtectedRequest) ProtoMessage() {}
 
 func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +628,7 @@ func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindProtectedRequest.ProtoReflect.Descriptor instead.
 func (*FindProtectedRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FindProtectedRequest) GetRefs() []string {
@@ -550,7 +647,7 @@ type FindProtectedResponse struct {
 
 func (x *FindProtectedResponse) Reset() {
 	*x = FindProtectedResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +659,7 @@ func (x *FindProtectedResponse) String() string {
 func (*FindProtectedResponse) ProtoMessage() {}
 
 func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +672,7 @@ func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindProtectedResponse.ProtoReflect.Descriptor instead.
 func (*FindProtectedResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FindProtectedResponse) GetRefs() []string {
@@ -594,7 +691,7 @@ type GetCatalogRecipeRequest struct {
 
 func (x *GetCatalogRecipeRequest) Reset() {
 	*x = GetCatalogRecipeRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[11]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +703,7 @@ func (x *GetCatalogRecipeRequest) String() string {
 func (*GetCatalogRecipeRequest) ProtoMessage() {}
 
 func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[11]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +716,7 @@ func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeRequest.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetCatalogRecipeRequest) GetName() string {
@@ -638,7 +735,7 @@ type GetCatalogRecipeResponse struct {
 
 func (x *GetCatalogRecipeResponse) Reset() {
 	*x = GetCatalogRecipeResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[12]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +747,7 @@ func (x *GetCatalogRecipeResponse) String() string {
 func (*GetCatalogRecipeResponse) ProtoMessage() {}
 
 func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[12]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +760,7 @@ func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeResponse.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetCatalogRecipeResponse) GetVersions() []*CatalogRecipe {
@@ -688,7 +785,7 @@ type CatalogRecipe struct {
 
 func (x *CatalogRecipe) Reset() {
 	*x = CatalogRecipe{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[13]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +797,7 @@ func (x *CatalogRecipe) String() string {
 func (*CatalogRecipe) ProtoMessage() {}
 
 func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[13]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +810,7 @@ func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRecipe.ProtoReflect.Descriptor instead.
 func (*CatalogRecipe) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CatalogRecipe) GetRecipe() *v11.Recipe {
@@ -765,7 +862,7 @@ type ResolveBindingsRequest struct {
 
 func (x *ResolveBindingsRequest) Reset() {
 	*x = ResolveBindingsRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[14]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +874,7 @@ func (x *ResolveBindingsRequest) String() string {
 func (*ResolveBindingsRequest) ProtoMessage() {}
 
 func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[14]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +887,7 @@ func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResolveBindingsRequest) GetDatasets() map[string]string {
@@ -825,7 +922,7 @@ type ListBindingFilesRequest struct {
 
 func (x *ListBindingFilesRequest) Reset() {
 	*x = ListBindingFilesRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[15]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +934,7 @@ func (x *ListBindingFilesRequest) String() string {
 func (*ListBindingFilesRequest) ProtoMessage() {}
 
 func (x *ListBindingFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[15]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +947,7 @@ func (x *ListBindingFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBindingFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListBindingFilesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListBindingFilesRequest) GetDatasets() map[string]string {
@@ -881,7 +978,7 @@ type BindingFiles struct {
 
 func (x *BindingFiles) Reset() {
 	*x = BindingFiles{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[16]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +990,7 @@ func (x *BindingFiles) String() string {
 func (*BindingFiles) ProtoMessage() {}
 
 func (x *BindingFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[16]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1003,7 @@ func (x *BindingFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindingFiles.ProtoReflect.Descriptor instead.
 func (*BindingFiles) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BindingFiles) GetName() string {
@@ -950,7 +1047,7 @@ type ResolveBindingsResponse struct {
 
 func (x *ResolveBindingsResponse) Reset() {
 	*x = ResolveBindingsResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[17]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1059,7 @@ func (x *ResolveBindingsResponse) String() string {
 func (*ResolveBindingsResponse) ProtoMessage() {}
 
 func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[17]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1072,7 @@ func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResolveBindingsResponse) GetDatasets() []*v1.DatasetInput {
@@ -1035,7 +1132,12 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\x14FindRunsInUseRequest\x12+\n" +
 	"\arun_ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10d\"\x06r\x04\x10\x01\x18@R\x06runIds\"0\n" +
 	"\x15FindRunsInUseResponse\x12\x17\n" +
-	"\arun_ids\x18\x01 \x03(\tR\x06runIds\"6\n" +
+	"\arun_ids\x18\x01 \x03(\tR\x06runIds\"\x7f\n" +
+	"\x19FindArtifactsInUseRequest\x12+\n" +
+	"\arun_ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10d\"\x06r\x04\x10\x01\x18@R\x06runIds\x125\n" +
+	"\fartifact_ids\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10d\"\x06r\x04\x10\x01\x18@R\vartifactIds\"?\n" +
+	"\x1aFindArtifactsInUseResponse\x12!\n" +
+	"\fartifact_ids\x18\x01 \x03(\tR\vartifactIds\"6\n" +
 	"\x12FindRunUsesRequest\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\"e\n" +
 	"\x13FindRunUsesResponse\x126\n" +
@@ -1105,14 +1207,15 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\tprotected\x18\x05 \x01(\bR\tprotected\x12\x1f\n" +
 	"\vfiles_apart\x18\x06 \x01(\bR\n" +
 	"filesApart\x12-\n" +
-	"\x12protected_datasets\x18\a \x03(\tR\x11protectedDatasets2\xda\b\n" +
+	"\x12protected_datasets\x18\a \x03(\tR\x11protectedDatasets2\xef\t\n" +
 	"\x12CatalogPeerService\x12\x8f\x01\n" +
 	"\x11ResolveSubmission\x124.signalbox.registry.peer.v1.ResolveSubmissionRequest\x1a5.signalbox.registry.peer.v1.ResolveSubmissionResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x8c\x01\n" +
 	"\x10GetCatalogRecipe\x123.signalbox.registry.peer.v1.GetCatalogRecipeRequest\x1a4.signalbox.registry.peer.v1.GetCatalogRecipeResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x89\x01\n" +
 	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x82\x01\n" +
 	"\x10ListBindingFiles\x123.signalbox.registry.peer.v1.ListBindingFilesRequest\x1a(.signalbox.registry.peer.v1.BindingFiles\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x010\x01\x12\x83\x01\n" +
 	"\rFindProtected\x120.signalbox.registry.peer.v1.FindProtectedRequest\x1a1.signalbox.registry.peer.v1.FindProtectedResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x83\x01\n" +
-	"\rFindRunsInUse\x120.signalbox.registry.peer.v1.FindRunsInUseRequest\x1a1.signalbox.registry.peer.v1.FindRunsInUseResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12}\n" +
+	"\rFindRunsInUse\x120.signalbox.registry.peer.v1.FindRunsInUseRequest\x1a1.signalbox.registry.peer.v1.FindRunsInUseResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x92\x01\n" +
+	"\x12FindArtifactsInUse\x125.signalbox.registry.peer.v1.FindArtifactsInUseRequest\x1a6.signalbox.registry.peer.v1.FindArtifactsInUseResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12}\n" +
 	"\vFindRunUses\x12..signalbox.registry.peer.v1.FindRunUsesRequest\x1a/.signalbox.registry.peer.v1.FindRunUsesResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x86\x01\n" +
 	"\x0eResolvePackage\x121.signalbox.registry.peer.v1.ResolvePackageRequest\x1a2.signalbox.registry.peer.v1.ResolvePackageResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
 
@@ -1128,68 +1231,72 @@ func file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_catalog_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_signalbox_registry_peer_v1_catalog_proto_goTypes = []any{
-	(*FindRunsInUseRequest)(nil),      // 0: signalbox.registry.peer.v1.FindRunsInUseRequest
-	(*FindRunsInUseResponse)(nil),     // 1: signalbox.registry.peer.v1.FindRunsInUseResponse
-	(*FindRunUsesRequest)(nil),        // 2: signalbox.registry.peer.v1.FindRunUsesRequest
-	(*FindRunUsesResponse)(nil),       // 3: signalbox.registry.peer.v1.FindRunUsesResponse
-	(*RunUse)(nil),                    // 4: signalbox.registry.peer.v1.RunUse
-	(*ResolveSubmissionRequest)(nil),  // 5: signalbox.registry.peer.v1.ResolveSubmissionRequest
-	(*ResolveSubmissionResponse)(nil), // 6: signalbox.registry.peer.v1.ResolveSubmissionResponse
-	(*ResolvePackageRequest)(nil),     // 7: signalbox.registry.peer.v1.ResolvePackageRequest
-	(*ResolvePackageResponse)(nil),    // 8: signalbox.registry.peer.v1.ResolvePackageResponse
-	(*FindProtectedRequest)(nil),      // 9: signalbox.registry.peer.v1.FindProtectedRequest
-	(*FindProtectedResponse)(nil),     // 10: signalbox.registry.peer.v1.FindProtectedResponse
-	(*GetCatalogRecipeRequest)(nil),   // 11: signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	(*GetCatalogRecipeResponse)(nil),  // 12: signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	(*CatalogRecipe)(nil),             // 13: signalbox.registry.peer.v1.CatalogRecipe
-	(*ResolveBindingsRequest)(nil),    // 14: signalbox.registry.peer.v1.ResolveBindingsRequest
-	(*ListBindingFilesRequest)(nil),   // 15: signalbox.registry.peer.v1.ListBindingFilesRequest
-	(*BindingFiles)(nil),              // 16: signalbox.registry.peer.v1.BindingFiles
-	(*ResolveBindingsResponse)(nil),   // 17: signalbox.registry.peer.v1.ResolveBindingsResponse
-	nil,                               // 18: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	nil,                               // 19: signalbox.registry.peer.v1.ListBindingFilesRequest.DatasetsEntry
-	(*v1.ObjectRef)(nil),              // 20: signalbox.jobs.v1.ObjectRef
-	(*v11.Recipe)(nil),                // 21: signalbox.registry.v1.Recipe
-	(*v1.EnvironmentSpec)(nil),        // 22: signalbox.jobs.v1.EnvironmentSpec
-	(*v1.DatasetInput)(nil),           // 23: signalbox.jobs.v1.DatasetInput
-	(*v1.ModelInput)(nil),             // 24: signalbox.jobs.v1.ModelInput
+	(*FindRunsInUseRequest)(nil),       // 0: signalbox.registry.peer.v1.FindRunsInUseRequest
+	(*FindRunsInUseResponse)(nil),      // 1: signalbox.registry.peer.v1.FindRunsInUseResponse
+	(*FindArtifactsInUseRequest)(nil),  // 2: signalbox.registry.peer.v1.FindArtifactsInUseRequest
+	(*FindArtifactsInUseResponse)(nil), // 3: signalbox.registry.peer.v1.FindArtifactsInUseResponse
+	(*FindRunUsesRequest)(nil),         // 4: signalbox.registry.peer.v1.FindRunUsesRequest
+	(*FindRunUsesResponse)(nil),        // 5: signalbox.registry.peer.v1.FindRunUsesResponse
+	(*RunUse)(nil),                     // 6: signalbox.registry.peer.v1.RunUse
+	(*ResolveSubmissionRequest)(nil),   // 7: signalbox.registry.peer.v1.ResolveSubmissionRequest
+	(*ResolveSubmissionResponse)(nil),  // 8: signalbox.registry.peer.v1.ResolveSubmissionResponse
+	(*ResolvePackageRequest)(nil),      // 9: signalbox.registry.peer.v1.ResolvePackageRequest
+	(*ResolvePackageResponse)(nil),     // 10: signalbox.registry.peer.v1.ResolvePackageResponse
+	(*FindProtectedRequest)(nil),       // 11: signalbox.registry.peer.v1.FindProtectedRequest
+	(*FindProtectedResponse)(nil),      // 12: signalbox.registry.peer.v1.FindProtectedResponse
+	(*GetCatalogRecipeRequest)(nil),    // 13: signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	(*GetCatalogRecipeResponse)(nil),   // 14: signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	(*CatalogRecipe)(nil),              // 15: signalbox.registry.peer.v1.CatalogRecipe
+	(*ResolveBindingsRequest)(nil),     // 16: signalbox.registry.peer.v1.ResolveBindingsRequest
+	(*ListBindingFilesRequest)(nil),    // 17: signalbox.registry.peer.v1.ListBindingFilesRequest
+	(*BindingFiles)(nil),               // 18: signalbox.registry.peer.v1.BindingFiles
+	(*ResolveBindingsResponse)(nil),    // 19: signalbox.registry.peer.v1.ResolveBindingsResponse
+	nil,                                // 20: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	nil,                                // 21: signalbox.registry.peer.v1.ListBindingFilesRequest.DatasetsEntry
+	(*v1.ObjectRef)(nil),               // 22: signalbox.jobs.v1.ObjectRef
+	(*v11.Recipe)(nil),                 // 23: signalbox.registry.v1.Recipe
+	(*v1.EnvironmentSpec)(nil),         // 24: signalbox.jobs.v1.EnvironmentSpec
+	(*v1.DatasetInput)(nil),            // 25: signalbox.jobs.v1.DatasetInput
+	(*v1.ModelInput)(nil),              // 26: signalbox.jobs.v1.ModelInput
 }
 var file_signalbox_registry_peer_v1_catalog_proto_depIdxs = []int32{
-	4,  // 0: signalbox.registry.peer.v1.FindRunUsesResponse.uses:type_name -> signalbox.registry.peer.v1.RunUse
-	14, // 1: signalbox.registry.peer.v1.ResolveSubmissionRequest.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest
-	13, // 2: signalbox.registry.peer.v1.ResolveSubmissionResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
-	20, // 3: signalbox.registry.peer.v1.ResolveSubmissionResponse.package:type_name -> signalbox.jobs.v1.ObjectRef
-	17, // 4: signalbox.registry.peer.v1.ResolveSubmissionResponse.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsResponse
-	20, // 5: signalbox.registry.peer.v1.ResolvePackageResponse.object:type_name -> signalbox.jobs.v1.ObjectRef
-	13, // 6: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
-	21, // 7: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
-	20, // 8: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
-	22, // 9: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	18, // 10: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	19, // 11: signalbox.registry.peer.v1.ListBindingFilesRequest.datasets:type_name -> signalbox.registry.peer.v1.ListBindingFilesRequest.DatasetsEntry
-	20, // 12: signalbox.registry.peer.v1.BindingFiles.files:type_name -> signalbox.jobs.v1.ObjectRef
-	23, // 13: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	24, // 14: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
-	5,  // 15: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:input_type -> signalbox.registry.peer.v1.ResolveSubmissionRequest
-	11, // 16: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	14, // 17: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
-	15, // 18: signalbox.registry.peer.v1.CatalogPeerService.ListBindingFiles:input_type -> signalbox.registry.peer.v1.ListBindingFilesRequest
-	9,  // 19: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
+	6,  // 0: signalbox.registry.peer.v1.FindRunUsesResponse.uses:type_name -> signalbox.registry.peer.v1.RunUse
+	16, // 1: signalbox.registry.peer.v1.ResolveSubmissionRequest.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	15, // 2: signalbox.registry.peer.v1.ResolveSubmissionResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	22, // 3: signalbox.registry.peer.v1.ResolveSubmissionResponse.package:type_name -> signalbox.jobs.v1.ObjectRef
+	19, // 4: signalbox.registry.peer.v1.ResolveSubmissionResponse.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	22, // 5: signalbox.registry.peer.v1.ResolvePackageResponse.object:type_name -> signalbox.jobs.v1.ObjectRef
+	15, // 6: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	23, // 7: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
+	22, // 8: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
+	24, // 9: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	20, // 10: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	21, // 11: signalbox.registry.peer.v1.ListBindingFilesRequest.datasets:type_name -> signalbox.registry.peer.v1.ListBindingFilesRequest.DatasetsEntry
+	22, // 12: signalbox.registry.peer.v1.BindingFiles.files:type_name -> signalbox.jobs.v1.ObjectRef
+	25, // 13: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	26, // 14: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
+	7,  // 15: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:input_type -> signalbox.registry.peer.v1.ResolveSubmissionRequest
+	13, // 16: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	16, // 17: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	17, // 18: signalbox.registry.peer.v1.CatalogPeerService.ListBindingFiles:input_type -> signalbox.registry.peer.v1.ListBindingFilesRequest
+	11, // 19: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
 	0,  // 20: signalbox.registry.peer.v1.CatalogPeerService.FindRunsInUse:input_type -> signalbox.registry.peer.v1.FindRunsInUseRequest
-	2,  // 21: signalbox.registry.peer.v1.CatalogPeerService.FindRunUses:input_type -> signalbox.registry.peer.v1.FindRunUsesRequest
-	7,  // 22: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:input_type -> signalbox.registry.peer.v1.ResolvePackageRequest
-	6,  // 23: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:output_type -> signalbox.registry.peer.v1.ResolveSubmissionResponse
-	12, // 24: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	17, // 25: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
-	16, // 26: signalbox.registry.peer.v1.CatalogPeerService.ListBindingFiles:output_type -> signalbox.registry.peer.v1.BindingFiles
-	10, // 27: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
-	1,  // 28: signalbox.registry.peer.v1.CatalogPeerService.FindRunsInUse:output_type -> signalbox.registry.peer.v1.FindRunsInUseResponse
-	3,  // 29: signalbox.registry.peer.v1.CatalogPeerService.FindRunUses:output_type -> signalbox.registry.peer.v1.FindRunUsesResponse
-	8,  // 30: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:output_type -> signalbox.registry.peer.v1.ResolvePackageResponse
-	23, // [23:31] is the sub-list for method output_type
-	15, // [15:23] is the sub-list for method input_type
+	2,  // 21: signalbox.registry.peer.v1.CatalogPeerService.FindArtifactsInUse:input_type -> signalbox.registry.peer.v1.FindArtifactsInUseRequest
+	4,  // 22: signalbox.registry.peer.v1.CatalogPeerService.FindRunUses:input_type -> signalbox.registry.peer.v1.FindRunUsesRequest
+	9,  // 23: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:input_type -> signalbox.registry.peer.v1.ResolvePackageRequest
+	8,  // 24: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:output_type -> signalbox.registry.peer.v1.ResolveSubmissionResponse
+	14, // 25: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	19, // 26: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	18, // 27: signalbox.registry.peer.v1.CatalogPeerService.ListBindingFiles:output_type -> signalbox.registry.peer.v1.BindingFiles
+	12, // 28: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
+	1,  // 29: signalbox.registry.peer.v1.CatalogPeerService.FindRunsInUse:output_type -> signalbox.registry.peer.v1.FindRunsInUseResponse
+	3,  // 30: signalbox.registry.peer.v1.CatalogPeerService.FindArtifactsInUse:output_type -> signalbox.registry.peer.v1.FindArtifactsInUseResponse
+	5,  // 31: signalbox.registry.peer.v1.CatalogPeerService.FindRunUses:output_type -> signalbox.registry.peer.v1.FindRunUsesResponse
+	10, // 32: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:output_type -> signalbox.registry.peer.v1.ResolvePackageResponse
+	24, // [24:33] is the sub-list for method output_type
+	15, // [15:24] is the sub-list for method input_type
 	15, // [15:15] is the sub-list for extension type_name
 	15, // [15:15] is the sub-list for extension extendee
 	0,  // [0:15] is the sub-list for field type_name
@@ -1206,7 +1313,7 @@ func file_signalbox_registry_peer_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_catalog_proto_rawDesc), len(file_signalbox_registry_peer_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

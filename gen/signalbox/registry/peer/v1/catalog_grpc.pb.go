@@ -21,14 +21,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	CatalogPeerService_ResolveSubmission_FullMethodName = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveSubmission"
-	CatalogPeerService_GetCatalogRecipe_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/GetCatalogRecipe"
-	CatalogPeerService_ResolveBindings_FullMethodName   = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveBindings"
-	CatalogPeerService_ListBindingFiles_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/ListBindingFiles"
-	CatalogPeerService_FindProtected_FullMethodName     = "/signalbox.registry.peer.v1.CatalogPeerService/FindProtected"
-	CatalogPeerService_FindRunsInUse_FullMethodName     = "/signalbox.registry.peer.v1.CatalogPeerService/FindRunsInUse"
-	CatalogPeerService_FindRunUses_FullMethodName       = "/signalbox.registry.peer.v1.CatalogPeerService/FindRunUses"
-	CatalogPeerService_ResolvePackage_FullMethodName    = "/signalbox.registry.peer.v1.CatalogPeerService/ResolvePackage"
+	CatalogPeerService_ResolveSubmission_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveSubmission"
+	CatalogPeerService_GetCatalogRecipe_FullMethodName   = "/signalbox.registry.peer.v1.CatalogPeerService/GetCatalogRecipe"
+	CatalogPeerService_ResolveBindings_FullMethodName    = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveBindings"
+	CatalogPeerService_ListBindingFiles_FullMethodName   = "/signalbox.registry.peer.v1.CatalogPeerService/ListBindingFiles"
+	CatalogPeerService_FindProtected_FullMethodName      = "/signalbox.registry.peer.v1.CatalogPeerService/FindProtected"
+	CatalogPeerService_FindRunsInUse_FullMethodName      = "/signalbox.registry.peer.v1.CatalogPeerService/FindRunsInUse"
+	CatalogPeerService_FindArtifactsInUse_FullMethodName = "/signalbox.registry.peer.v1.CatalogPeerService/FindArtifactsInUse"
+	CatalogPeerService_FindRunUses_FullMethodName        = "/signalbox.registry.peer.v1.CatalogPeerService/FindRunUses"
+	CatalogPeerService_ResolvePackage_FullMethodName     = "/signalbox.registry.peer.v1.CatalogPeerService/ResolvePackage"
 )
 
 // CatalogPeerServiceClient is the client API for CatalogPeerService service.
@@ -56,6 +57,8 @@ type CatalogPeerServiceClient interface {
 	FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error)
 	// FindRunsInUse returns the requested runs from which a model version was registered. The data of these runs is kept.
 	FindRunsInUse(ctx context.Context, in *FindRunsInUseRequest, opts ...grpc.CallOption) (*FindRunsInUseResponse, error)
+	// FindArtifactsInUse returns the requested artifacts from which a model version was registered. Their files are kept.
+	FindArtifactsInUse(ctx context.Context, in *FindArtifactsInUseRequest, opts ...grpc.CallOption) (*FindArtifactsInUseResponse, error)
 	// FindRunUses returns the versions of models that were registered from a run, and the deployments of these versions.
 	FindRunUses(ctx context.Context, in *FindRunUsesRequest, opts ...grpc.CallOption) (*FindRunUsesResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
@@ -142,6 +145,16 @@ func (c *catalogPeerServiceClient) FindRunsInUse(ctx context.Context, in *FindRu
 	return out, nil
 }
 
+func (c *catalogPeerServiceClient) FindArtifactsInUse(ctx context.Context, in *FindArtifactsInUseRequest, opts ...grpc.CallOption) (*FindArtifactsInUseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindArtifactsInUseResponse)
+	err := c.cc.Invoke(ctx, CatalogPeerService_FindArtifactsInUse_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *catalogPeerServiceClient) FindRunUses(ctx context.Context, in *FindRunUsesRequest, opts ...grpc.CallOption) (*FindRunUsesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FindRunUsesResponse)
@@ -187,6 +200,8 @@ type CatalogPeerServiceServer interface {
 	FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error)
 	// FindRunsInUse returns the requested runs from which a model version was registered. The data of these runs is kept.
 	FindRunsInUse(context.Context, *FindRunsInUseRequest) (*FindRunsInUseResponse, error)
+	// FindArtifactsInUse returns the requested artifacts from which a model version was registered. Their files are kept.
+	FindArtifactsInUse(context.Context, *FindArtifactsInUseRequest) (*FindArtifactsInUseResponse, error)
 	// FindRunUses returns the versions of models that were registered from a run, and the deployments of these versions.
 	FindRunUses(context.Context, *FindRunUsesRequest) (*FindRunUsesResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
@@ -221,6 +236,9 @@ func (UnimplementedCatalogPeerServiceServer) FindProtected(context.Context, *Fin
 }
 func (UnimplementedCatalogPeerServiceServer) FindRunsInUse(context.Context, *FindRunsInUseRequest) (*FindRunsInUseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindRunsInUse not implemented")
+}
+func (UnimplementedCatalogPeerServiceServer) FindArtifactsInUse(context.Context, *FindArtifactsInUseRequest) (*FindArtifactsInUseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindArtifactsInUse not implemented")
 }
 func (UnimplementedCatalogPeerServiceServer) FindRunUses(context.Context, *FindRunUsesRequest) (*FindRunUsesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindRunUses not implemented")
@@ -350,6 +368,24 @@ func _CatalogPeerService_FindRunsInUse_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CatalogPeerService_FindArtifactsInUse_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindArtifactsInUseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogPeerServiceServer).FindArtifactsInUse(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogPeerService_FindArtifactsInUse_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogPeerServiceServer).FindArtifactsInUse(ctx, req.(*FindArtifactsInUseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CatalogPeerService_FindRunUses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FindRunUsesRequest)
 	if err := dec(in); err != nil {
@@ -412,6 +448,10 @@ var CatalogPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "FindRunsInUse",
 			Handler:    _CatalogPeerService_FindRunsInUse_Handler,
+		},
+		{
+			MethodName: "FindArtifactsInUse",
+			Handler:    _CatalogPeerService_FindArtifactsInUse_Handler,
 		},
 		{
 			MethodName: "FindRunUses",
