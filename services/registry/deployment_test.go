@@ -235,7 +235,7 @@ func TestCreateRevision_rejections(t *testing.T) {
 		"malformed model":                  {ann(), &registryv1.RevisionSource{ModelId: "adder", Version: 1}, nil, fault.Invalid, ""},
 		"no source":                        {ann(), nil, nil, fault.Invalid, ""},
 		"other format":                     {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 2}, &registryv1.Serving{Engine: "llamacpp"}, fault.Refused, "llamacpp serves only gguf, but version 2 of the model is safetensors"},
-		"other options":                    {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 2}, &registryv1.Serving{Args: []string{"--parallel", "2"}}, fault.Refused, "engine transformers has no option"},
+		"weights without a folder":         {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 2}, &registryv1.Serving{Args: []string{"--parallel", "2"}}, fault.Refused, "engine transformers needs the whole folder"},
 		"rejected":                         {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 3}, nil, fault.Refused, "version 3 of the model is rejected"},
 		"command with llamacpp":            {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Command: []string{"x"}}, fault.Refused, "belong to the engine command"},
 		"engine command without a command": {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Engine: "command"}, fault.Refused, "needs serving.command"},

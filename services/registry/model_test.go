@@ -210,7 +210,7 @@ func TestCreateModelVersion_rejections(t *testing.T) {
 	refused(t, create(ann(), theirs), fault.Absent, "no such run: "+theirs.GetRunId())
 	refused(t, create(ann(), &registryv1.ModelSource{RunId: mine.GetRunId(), ArtifactId: theirs.GetArtifactId()}), fault.Absent, "no such artifact")
 	refused(t, create(ann(), &registryv1.ModelSource{RunId: "run_none", ArtifactId: "x"}), fault.Absent, "no such run: run_none")
-	refused(t, create(ann(), h.artifact(ann(), "pickle", false, []byte("x"))), fault.Refused, "use gguf or safetensors")
+	refused(t, create(ann(), h.artifact(ann(), "pickle", false, []byte("x"))), fault.Refused, "use gguf, safetensors or peft")
 	refused(t, create(ann(), h.artifact(ann(), "gguf", true, []byte("y"))), fault.Refused, "one file")
 	report := h.artifact(ann(), "gguf", false, []byte("z"))
 	h.runs.artifacts[report.GetArtifactId()].Artifact.Kind = "eval_report"

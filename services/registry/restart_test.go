@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,8 +30,8 @@ func (h *harness) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m stri
 	recipes, err := h.recipes.ListRecipes(ctx, &registryv1.ListRecipesRequest{})
 	keep("recipes", recipes, err)
 	newest := recipes.GetRecipes()[len(recipes.GetRecipes())-1]
-	require.Equal(h.t, "demo/chat-tiny", newest.GetName())
-	lock, err := h.recipes.GetRecipeLock(ctx, &registryv1.GetRecipeLockRequest{Namespace: "demo", Name: "chat-tiny", Version: newest.GetVersion()})
+	namespace, name, _ := strings.Cut(newest.GetName(), "/")
+	lock, err := h.recipes.GetRecipeLock(ctx, &registryv1.GetRecipeLockRequest{Namespace: namespace, Name: name, Version: newest.GetVersion()})
 	keep("lock", lock, err)
 	datasets, err := h.datasets.ListDatasets(ctx, &registryv1.ListDatasetsRequest{})
 	keep("datasets", datasets, err)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -178,7 +179,11 @@ func (t *tool) createDeployment() *cobra.Command {
 				return t.print(deploymentKind().columns, raw)
 			}
 			made, _ := deploymentKind().candidate(raw)
-			return t.addRevision(cmd, c, made, revision, o)
+			err = t.addRevision(cmd, c, made, revision, o)
+			if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status < http.StatusInternalServerError {
+				t.Say("the deployment %s exists now, without a revision; add one: signalbox deployments revise %s --model MODEL", args[0], args[0])
+			}
+			return err
 		},
 	}
 	o.flags(cmd, t)

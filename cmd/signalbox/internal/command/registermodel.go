@@ -78,8 +78,12 @@ type wantedArtifact struct{ id, kind, format string }
 // registered are the artifacts that are registered without a choice of the user, the best ones first.
 func registered() []artifactRow {
 	return []artifactRow{
-		{Kind: "merged_model", Format: "gguf"}, {Kind: "merged_model", Format: "safetensors"}, {Kind: "hf_export", Format: "safetensors"},
-		{Kind: "checkpoint", Format: "gguf"}, {Kind: "hf_export", Format: "peft"}, {Kind: "checkpoint", Format: "safetensors"},
+		{Kind: "merged_model", Format: "gguf"},
+		{Kind: "merged_model", Format: "safetensors"},
+		{Kind: "hf_export", Format: "safetensors"},
+		{Kind: "checkpoint", Format: "gguf"},
+		{Kind: "hf_export", Format: "peft"},
+		{Kind: "checkpoint", Format: "safetensors"},
 	}
 }
 

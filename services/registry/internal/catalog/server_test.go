@@ -294,7 +294,7 @@ func TestResolveBindings_exactInputs(t *testing.T) {
 		Files: []*jobsv1.ObjectRef{{Path: "a.jsonl", Uri: "blob://projects/prj_1/blobs/ab", SizeBytes: 3, Sha256: "ab"}},
 	}, out.GetDatasets()[0]), "%v", out.GetDatasets()[0])
 	require.True(t, proto.Equal(&jobsv1.ModelInput{
-		Ref: "mdl/team/adder@1", Digest: "sha256:ab", Files: []*jobsv1.ObjectRef{{Path: "m.gguf", Uri: "blob://x", SizeBytes: 9, Sha256: "ab"}},
+		Ref: "mdl/team/adder@1", Digest: "sha256:ab", Format: "gguf", Files: []*jobsv1.ObjectRef{{Path: "m.gguf", Uri: "blob://x", SizeBytes: 9, Sha256: "ab"}},
 	}, out.GetModel()), "%v", out.GetModel())
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/manifest"
 )
@@ -34,13 +35,13 @@ func (s *Server) uploaded(ctx context.Context, m *Model, in *registryv1.CreateMo
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.Store.ByDigest(ctx, s.Pool, m.ID, u.digest)
-	if err != nil || v != nil {
-		return v, err
-	}
 	base, err := s.base(ctx, u.format, in.GetBase(), "")
 	if err != nil {
 		return nil, err
+	}
+	known, err := s.Store.ByDigest(ctx, s.Pool, m.ID, u.digest)
+	if err != nil || known != nil && known.Status == StatusReady {
+		return known, err
 	}
 	o := s.objects(m)
 	if err := db.HoldObjects(ctx, s.Pool, s.HoldFor, u.keys(o)...); err != nil {
@@ -49,9 +50,25 @@ func (s *Server) uploaded(ctx context.Context, m *Model, in *registryv1.CreateMo
 	if err := o.Verify(ctx, u.files); err != nil {
 		return nil, err
 	}
-	if v, err = s.inspect(ctx, m, u); err != nil {
+	v, err := s.inspect(ctx, m, u)
+	if err != nil {
 		return nil, err
 	}
+	if base == nil && u.base != "" {
+		// The recipes write the reference of the base into the configuration; other trainings write a name or a path.
+		if base, err = s.base(ctx, u.format, u.base, ""); fault.Is(err, fault.Refused) {
+			base, err = nil, nil
+		}
+	}
 	v.Base = base
-	return v, nil
+	return better(known, v), err
+}
+
+// better returns the stored version with the same bytes as a new one, or nil if there is none, unless only the new one is
+// ready: the same bytes may have had another name when they were rejected.
+func better(known, v *Version) *Version {
+	if known != nil && v.Status == StatusRejected {
+		return known
+	}
+	return v
 }

@@ -72,19 +72,20 @@ func (s *Server) wanted(ctx context.Context, m *Model, in *registryv1.CreateMode
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.Store.ByDigest(ctx, s.Pool, m.ID, "sha256:"+a.SHA256)
-	if err != nil || v != nil {
-		return v, err
+	known, err := s.Store.ByDigest(ctx, s.Pool, m.ID, "sha256:"+a.SHA256)
+	if err != nil || known != nil && known.Status == StatusReady {
+		return known, err
 	}
 	base, err := s.base(ctx, a.Format, in.GetBase(), a.RunID)
 	if err != nil {
 		return nil, err
 	}
-	v, err = s.examine(ctx, m, a, from)
-	if err == nil {
-		v.Base = base
+	v, err := s.examine(ctx, m, a, from)
+	if err != nil {
+		return nil, err
 	}
-	return v, err
+	v.Base = base
+	return better(known, v), nil
 }
 
 // existedField is a field number that the message will never use. The stored response carries this field if the version

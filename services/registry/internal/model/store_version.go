@@ -23,15 +23,19 @@ const (
 	versionShown  = versionColumns + `, card_digest, promoted_by, promoted_at, files`
 )
 
-// InsertVersion inserts a version under the model's next number, or returns the existing version with the same digest.
+// InsertVersion inserts a version under the model's next number, or returns the existing version with the same digest. A
+// rejected version does not keep out one that is ready.
 func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *Version, fresh bool, err error) {
 	// The lock on the model serializes the numbering.
 	err = tx.QueryRow(ctx, `SELECT next_version FROM model WHERE id = $1 FOR UPDATE`, v.ModelID).Scan(&v.Number)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, false, fault.Absentf(SubjectKind, v.ModelID)
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("read the next version number of a model: %w", err)
 	}
 	known, err := s.ByDigest(ctx, tx, v.ModelID, v.Digest)
-	if err != nil || known != nil {
+	if err != nil || known != nil && (known.Status == StatusReady || v.Status == StatusRejected) {
 		return known, false, err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO model_version (`+versionColumns+`, files)
@@ -56,10 +60,10 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 	return v, true, nil
 }
 
-// ByDigest returns the version of a model with the given digest, or nil if there is none.
+// ByDigest returns the version of a model with the given digest, a ready one rather than a rejected one, or nil.
 func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string) (*Version, error) {
-	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2`,
-		modelID, digest))
+	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2
+		ORDER BY status = 'rejected', version LIMIT 1`, modelID, digest))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // nil means no such version
 	}

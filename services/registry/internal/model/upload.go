@@ -1,12 +1,14 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,8 +27,10 @@ type upload struct {
 	digest string
 	bytes  int64
 	format string
-	// pickles are the paths of the files that are pickles by their names.
+	// pickles are the paths of the files that are pickles.
 	pickles []string
+	// base is the name of the base in the configuration of an adapter.
+	base string
 	// allowed means that the caller may upload pickles, and wants to.
 	allowed bool
 }
@@ -39,6 +43,9 @@ func uploadOf(ctx context.Context, files []manifest.File, limit int64, allowPick
 	u := &upload{allowed: allowPickle}
 	if allowPickle && !authn.CallerOf(ctx).IsAdmin() {
 		return nil, fault.New(fault.Forbidden, codePickle, "allow_pickle is for administrators")
+	}
+	if err := checkNames(files, limit); err != nil {
+		return nil, err
 	}
 	var err error
 	if u.files, u.digest, u.bytes, err = manifest.New(files, limit); err != nil {
@@ -61,6 +68,33 @@ func uploadOf(ctx context.Context, files []manifest.File, limit int64, allowPick
 		return nil, fault.New(fault.Refused, "model_files", "%s%s", err, u.savePickles())
 	}
 	return u, u.refusePickles()
+}
+
+// downloadNote is the file in which the command line notes what it has unpacked into a folder.
+const downloadNote = ".signalbox-model.json"
+
+// checkNames refuses files that are too large, and names that not every machine can store in one folder.
+func checkNames(files []manifest.File, limit int64) error {
+	folded := map[string]string{}
+	for _, f := range files {
+		other, taken := folded[strings.ToLower(f.Path)]
+		folded[strings.ToLower(f.Path)] = f.Path
+		switch {
+		case f.Size > limit:
+			return fault.New(fault.TooLarge, "upload_too_large", "file %s exceeds the limit of %d MiB for one upload; save the model in smaller parts, "+
+				"or let an administrator raise SERVICE_MAX_UPLOAD_MB", f.Path, limit>>20)
+		case taken && other != f.Path:
+			return fault.New(fault.Refused, "model_files", "the paths %s and %s differ only in their case; rename one", other, f.Path)
+		case path.Base(f.Path) == downloadNote:
+			return fault.New(fault.Refused, "model_files", "the name %s is reserved; leave the file out", downloadNote)
+		}
+		for part := range strings.SplitSeq(f.Path, "/") {
+			if len(part) > maxFileName {
+				return fault.New(fault.Refused, "model_files", "the name %.40s… has %d bytes; at most %d are allowed", part, len(part), maxFileName)
+			}
+		}
+	}
+	return nil
 }
 
 // savePickles returns what mends files whose weights are pickles, as the end of a sentence.
@@ -102,20 +136,19 @@ func (u *upload) keys(o manifest.Objects) []string {
 // inspect returns a new version of uploaded files, whose objects exist. The version is ready if their headers are valid
 // for the format. Otherwise it is rejected, with the reason.
 func (s *Server) inspect(ctx context.Context, m *Model, u *upload) (*Version, error) {
-	if err := s.sniff(ctx, m, u); err != nil {
-		return nil, err
-	}
+	read := map[string]bool{}
 	v := &Version{
 		ID: s.IDs.New(id.ModelVersion), ModelID: m.ID, Status: StatusReady, Lifecycle: lifecycleCandidate, Format: u.format,
-		Digest: u.digest, Size: u.bytes, URI: blob.URI(prefix(m)), Files: u.files, Pickle: len(u.pickles) > 0, CreatedAt: s.Clock.Now(),
+		Digest: u.digest, Size: u.bytes, URI: blob.URI(prefix(m)), Files: u.files, CreatedAt: s.Clock.Now(),
 	}
-	var files []modelfile.File
+	files := make([]modelfile.File, 0, len(u.files))
 	sums := map[string]string{}
 	for _, f := range u.files {
 		files = append(files, modelfile.File{Path: f.Path, Size: f.Size})
 		sums[f.Path] = f.SHA256
 	}
 	facts, err := modelfile.Files(files, u.format, func(f modelfile.File) (io.ReadCloser, error) {
+		read[f.Path] = true
 		return s.open(ctx, m, manifest.File{Path: f.Path, Size: f.Size, SHA256: sums[f.Path]})
 	})
 	switch {
@@ -124,8 +157,15 @@ func (s *Server) inspect(ctx context.Context, m *Model, u *upload) (*Version, er
 	case err != nil:
 		return nil, err
 	}
+	if err := s.sniff(ctx, m, u, read); err != nil {
+		return nil, err
+	}
+	v.Pickle = len(u.pickles) > 0
 	if v.Facts, err = json.Marshal(facts); err != nil {
 		return nil, fmt.Errorf("encode the facts of a model: %w", err)
+	}
+	if u.base = facts.BaseModel; v.Status == StatusRejected {
+		u.base = ""
 	}
 	return v, nil
 }
@@ -142,28 +182,18 @@ func (s *Server) open(ctx context.Context, m *Model, f manifest.File) (io.ReadCl
 const sniffAtOnce = 16
 
 // sniff adds the files that begin like pickles to the pickles of the upload, and returns an error if they are not allowed.
-// Weights are left out: their headers are read as a whole.
-func (s *Server) sniff(ctx context.Context, m *Model, u *upload) error {
+// It leaves out the weights whose headers were read: a pickle has no such header.
+func (s *Server) sniff(ctx context.Context, m *Model, u *upload, read map[string]bool) error {
 	found := make([]bool, len(u.files))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sniffAtOnce)
 	for i, f := range u.files {
-		ext := path.Ext(f.Path)
-		if ext == ".safetensors" || ext == ".gguf" || f.Size < modelfile.PickleHead || modelfile.IsPickle(f.Path, nil) {
+		if read[f.Path] && hasWeights(f.Path) || f.Size < modelfile.PickleHead || modelfile.IsPickle(f.Path, nil) {
 			continue
 		}
-		group.Go(func() error {
-			body, err := s.open(ctx, m, f)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = body.Close() }()
-			var head [modelfile.PickleHead]byte
-			if _, err := io.ReadFull(body, head[:]); err != nil {
-				return fmt.Errorf("read file %s of a model: %w", f.Path, err)
-			}
-			found[i] = modelfile.IsPickle(f.Path, head[:])
-			return nil
+		group.Go(func() (err error) {
+			found[i], err = s.pickle(ctx, m, f)
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -175,6 +205,31 @@ func (s *Server) sniff(ctx context.Context, m *Model, u *upload) error {
 		}
 	}
 	return u.refusePickles()
+}
+
+func hasWeights(name string) bool {
+	return path.Ext(name) == ".safetensors" || path.Ext(name) == ".gguf"
+}
+
+// pickle reports whether a file begins like a pickle. The header of a safetensors file may begin in the same way.
+func (s *Server) pickle(ctx context.Context, m *Model, f manifest.File) (bool, error) {
+	body, err := s.open(ctx, m, f)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = body.Close() }()
+	var head [modelfile.PickleHead]byte
+	if _, err := io.ReadFull(body, head[:]); err != nil {
+		return false, fmt.Errorf("read file %s of a model: %w", f.Path, err)
+	}
+	if !modelfile.IsPickle(f.Path, head[:]) || !hasWeights(f.Path) {
+		return modelfile.IsPickle(f.Path, head[:]), nil
+	}
+	_, err = modelfile.Safetensors(io.MultiReader(bytes.NewReader(head[:]), body), f.Size)
+	if errors.Is(err, modelfile.ErrMalformed) {
+		return true, nil
+	}
+	return false, err
 }
 
 // base returns the reference of the version that an adapter belongs to: the given one, or the one from which its run

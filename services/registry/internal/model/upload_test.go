@@ -166,7 +166,7 @@ func TestCreateModelVersion_invalidFiles(t *testing.T) {
 		"no weights":  {named("config.json", baseConfig), "no weights", fault.Refused},
 		"path":        {named("../model.gguf", "x"), "must be relative", fault.Refused},
 		"twice":       {append(named("model.gguf", "x"), named("model.gguf", "y")...), "duplicate path", fault.Refused},
-		"too large":   {[]*registryv1.ManifestFile{{Path: "model.gguf", SizeBytes: 1<<20 + 1}}, "exceeds the limit", fault.TooLarge},
+		"too large":   {[]*registryv1.ManifestFile{{Path: "model.gguf", SizeBytes: 1<<20 + 1}}, "save the model in smaller parts", fault.TooLarge},
 		"long paths":  {named("model.gguf", "x", strings.Repeat("a/", 16<<10)+"b", "y"), "paths of the files", fault.Refused},
 		"other bytes": {[]*registryv1.ManifestFile{{Path: "m.safetensors", SizeBytes: 9, Sha256: named("", parts[1])[0].GetSha256()}}, "the manifest states 9 bytes", fault.Refused},
 	}
@@ -192,30 +192,6 @@ func (d *serverHarness) now(m *registryv1.Model) *registryv1.Model {
 	got, err := d.GetModel(ann(d.t), &registryv1.GetModelRequest{ModelId: m.GetId()})
 	require.NoError(d.t, err)
 	return got
-}
-
-func TestCreateModelVersion_pickle(t *testing.T) {
-	t.Parallel()
-	d := newServerHarness(t)
-	m := d.model("pickled")
-	for _, extra := range [][]string{{"pytorch_model.bin", "x"}, {"tokenizer.json", "\x80\x04\x95\x00\x00"}, {"notes.txt", "PK\x03\x04zip"}} {
-		parts := append([]string{"model.safetensors", string(weights(len(extra[1]))), "config.json", baseConfig}, extra...)
-		d.put(m, parts...)
-		_, err := d.create(ann(t), m, "", false, parts...)
-		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", extra[0], err)
-		require.ErrorContains(t, err, extra[0]+" is a pickle")
-		_, err = d.create(ann(t), m, "", true, parts...)
-		require.ErrorContains(t, err, "for administrators")
-		_, err = d.sign(ann(t), m, true, parts...)
-		require.ErrorContains(t, err, "for administrators")
-		_, err = d.create(admin(t), m, "", false, parts...)
-		require.ErrorContains(t, err, "is a pickle", "an administrator allows it by the word only")
-		v, err := d.create(admin(t), m, "", true, parts...)
-		require.NoError(t, err)
-		require.True(t, v.GetPickle())
-	}
-	_, err := d.sign(ann(t), m, false, "model.safetensors", "x", "config.json", "{}", "training_args.bin", "x")
-	require.ErrorContains(t, err, "training_args.bin is a pickle", "a pickle is refused by its name before it is uploaded")
 }
 
 func TestCreateModelVersion_adapter(t *testing.T) {
@@ -248,8 +224,39 @@ func TestCreateModelVersion_adapter(t *testing.T) {
 	v, err = d.create(ann(t), other, "", false, parts...)
 	require.NoError(t, err)
 	require.Nil(t, v.Base)
+	named := []string{"adapter_config.json", `{"r":4,"base_model_name_or_path":"mdl/team/base@1"}`, "adapter_model.safetensors", string(weights(3))}
+	d.put(other, named...)
+	v, err = d.create(ann(t), other, "", false, named...)
+	require.NoError(t, err)
+	require.Equal(t, "mdl/team/base@1", v.GetBase(), "the recipes write the reference into the configuration")
+	_, err = d.create(ann(t), other, "garbage", false, named...)
+	require.ErrorContains(t, err, "not the reference", "also if the version exists")
 	_, err = d.create(ann(t), m, "mdl/team/adapter@1", false, append(parts, "README.md", "x")...)
 	require.ErrorContains(t, err, "in the format safetensors", "an adapter cannot be a base")
+}
+
+// Bytes that were rejected under one name, or by an older version of the service, can be valid.
+func TestCreateModelVersion_rejectedBytesAgain(t *testing.T) {
+	t.Parallel()
+	d := newServerHarness(t)
+	m := d.model("again")
+	data := string(weights(5))
+	d.put(m, "w.gguf", data)
+	v, err := d.create(ann(t), m, "", false, "w.gguf", data)
+	require.NoError(t, err)
+	require.Equal(t, "rejected", v.GetStatus())
+	same, err := d.create(ann(t), m, "", false, "w.gguf", data)
+	require.NoError(t, err)
+	require.Equal(t, v.GetId(), same.GetId(), "an invalid version is created once")
+	good, err := d.create(ann(t), m, "", false, "w.safetensors", data)
+	require.NoError(t, err)
+	require.Equal(t, "ready", good.GetStatus())
+	require.EqualValues(t, 2, good.GetVersion())
+	for _, name := range []string{"w.gguf", "w.safetensors"} {
+		again, err := d.create(ann(t), m, "", false, name, data)
+		require.NoError(t, err)
+		require.Equal(t, good.GetId(), again.GetId(), "the ready version counts")
+	}
 }
 
 // An adapter that a run made belongs to the version from which the run started.

@@ -6,7 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"math"
+	"regexp"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/signalbox-dev/signalbox/platform/textfile"
 )
@@ -21,39 +25,51 @@ const (
 
 // configuration reads the config.json of a model.
 func (f *folder) configuration(r io.Reader, size int64) error {
-	var c struct {
-		ModelType    string `json:"model_type"`
-		Context      int64  `json:"max_position_embeddings"`
-		Width        int64  `json:"hidden_size"`
-		Layers       int64  `json:"num_hidden_layers"`
-		Vocab        int64  `json:"vocab_size"`
-		Quantization struct {
-			Method string `json:"quant_method"`
-		} `json:"quantization_config"`
-	}
+	c := settings{}
 	if err := document(configName, r, size, maxConfig, &c); err != nil {
 		return err
 	}
+	quantization := settings{}
+	_ = json.Unmarshal(c["quantization_config"], &quantization) // another form states no method
 	// Some configurations use negative values for "unknown".
-	f.facts.Architecture, f.facts.ContextLength, f.facts.EmbeddingLength = word(c.ModelType), max(c.Context, 0), max(c.Width, 0)
-	f.facts.BlockCount, f.facts.VocabSize, f.facts.Quantization = max(c.Layers, 0), max(c.Vocab, 0), word(c.Quantization.Method)
+	f.facts.Architecture, f.facts.ContextLength, f.facts.EmbeddingLength = c.word("model_type"), c.count("max_position_embeddings"), c.count("hidden_size")
+	f.facts.BlockCount, f.facts.VocabSize, f.facts.Quantization = c.count("num_hidden_layers"), c.count("vocab_size"), quantization.word("quant_method")
 	f.config = true
 	return nil
 }
 
 // adapter reads the adapter_config.json of a PEFT adapter.
 func (f *folder) adapter(r io.Reader, size int64) error {
-	var c struct {
-		Type string `json:"peft_type"`
-		Rank int64  `json:"r"`
-		Base string `json:"base_model_name_or_path"`
-	}
+	c := settings{}
 	if err := document(adapterConfigName, r, size, maxConfig, &c); err != nil {
 		return err
 	}
-	f.facts.AdapterType, f.facts.AdapterRank, f.facts.BaseModel = word(c.Type), max(c.Rank, 0), word(c.Base)
+	f.facts.AdapterType, f.facts.AdapterRank, f.facts.BaseModel = c.word("peft_type"), c.count("r"), c.word("base_model_name_or_path")
 	f.config = true
 	return nil
+}
+
+// settings are the members of a configuration. A member of an unexpected form states nothing, because the forms differ
+// between the versions of the libraries that write them.
+type settings map[string]json.RawMessage
+
+// count returns a number that is not negative, or 0.
+func (s settings) count(name string) int64 {
+	var n float64
+	const most = 1 << 53
+	if json.Unmarshal(s[name], &n) != nil || n < 0 || n > most || n != math.Trunc(n) {
+		return 0
+	}
+	return int64(n)
+}
+
+// word returns a text, or "" if it is too long to be recorded or has control characters.
+func (s settings) word(name string) string {
+	var text string
+	if json.Unmarshal(s[name], &text) != nil || len(text) > maxWord || strings.ContainsFunc(text, unicode.IsControl) {
+		return ""
+	}
+	return text
 }
 
 // index reads the names of the files in an index of parts.
@@ -66,6 +82,9 @@ func (f *folder) index(r io.Reader, size int64) error {
 	}
 	names := map[string]bool{}
 	for _, name := range c.Files {
+		if !strings.HasSuffix(name, weightsSuffix) || strings.Contains(name, "/") {
+			return malformed("%s names %.80q, which is not a safetensors file beside it", indexName, name)
+		}
 		names[name] = true
 	}
 	if len(names) > maxEntries {
@@ -116,16 +135,21 @@ func document(name string, r io.Reader, size, limit int64, into any) error {
 	if err != nil {
 		return notTar(err)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := json.Unmarshal(finite(raw), into); err != nil {
 		return malformed("%s is not valid JSON of the expected form", name)
 	}
 	return nil
 }
 
-// word returns a text of a configuration, or "" if it is too long to be recorded.
-func word(s string) string {
-	if len(s) > maxWord {
-		return ""
-	}
-	return s
+// pythonNumber matches a text, or a number that Python writes into JSON although JSON does not have it.
+var pythonNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity\b|\bNaN\b`)
+
+// finite replaces the numbers that JSON does not have by null.
+func finite(raw []byte) []byte {
+	return pythonNumber.ReplaceAllFunc(raw, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		return []byte("null")
+	})
 }

@@ -1,6 +1,7 @@
 package modelfile_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -101,13 +102,43 @@ func TestFiles(t *testing.T) {
 			"safetensors",
 			[]string{"1.safetensors", part(5), "2.safetensors", part(6), "config.json", llamaConfig, "model.safetensors.index.json", index},
 			modelfile.Facts{Architecture: "llama", Parameters: 11, Tensors: 2, Dtype: "u8"},
-			"1.safetensors 2.safetensors config.json model.safetensors.index.json", "",
+			"model.safetensors.index.json 1.safetensors 2.safetensors config.json", "",
 		},
 		"part missing": {
 			"safetensors",
 			[]string{"1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors.index.json", index},
 			modelfile.Facts{},
 			"", `"2.safetensors", which is missing`,
+		},
+		"file beside the parts is not counted": {
+			"safetensors",
+			[]string{"1.safetensors", part(5), "2.safetensors", part(6), "all.safetensors", part(11), "config.json", llamaConfig, "model.safetensors.index.json", index},
+			modelfile.Facts{Architecture: "llama", Parameters: 11, Tensors: 2, Dtype: "u8"},
+			"model.safetensors.index.json 1.safetensors 2.safetensors config.json", "",
+		},
+		"index of other files": {
+			"safetensors",
+			[]string{"README.md", "x", "1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors.index.json", `{"weight_map":{"a":"README.md"}}`},
+			modelfile.Facts{},
+			"", `"README.md", which is not a safetensors file`,
+		},
+		"index of a file in a folder": {
+			"safetensors",
+			[]string{"sub/1.safetensors", part(5), "1.safetensors", part(5), "config.json", llamaConfig, "model.safetensors.index.json", `{"weight_map":{"a":"sub/1.safetensors"}}`},
+			modelfile.Facts{},
+			"", `"sub/1.safetensors", which is not a safetensors file beside it`,
+		},
+		"one of two parts": {
+			"safetensors", []string{"config.json", llamaConfig, "model-00001-of-00002.safetensors", part(5)}, modelfile.Facts{}, "", "1 of the 2 parts",
+		},
+		"two of two parts": {
+			"safetensors",
+			[]string{"config.json", llamaConfig, "model-00001-of-00002.safetensors", part(5), "model-00002-of-00002.safetensors", part(6)},
+			modelfile.Facts{Architecture: "llama", Parameters: 11, Tensors: 2, Dtype: "u8"},
+			"config.json model-00001-of-00002.safetensors model-00002-of-00002.safetensors", "",
+		},
+		"pointer of Git LFS": {
+			"safetensors", []string{"config.json", llamaConfig, "model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0"}, modelfile.Facts{}, "", "git lfs pull",
 		},
 		"index has no valid JSON": {
 			"safetensors",
@@ -187,4 +218,18 @@ func TestFiles_storeFailureIsNotMalformed(t *testing.T) {
 		require.ErrorContains(t, err, "the disk is gone", format)
 		require.NotErrorIs(t, err, modelfile.ErrMalformed, format)
 	}
+}
+
+// The weights of an adapter are in one file, and those beside it belong to other models.
+func TestPacked_adapter(t *testing.T) {
+	t.Parallel()
+	read := func(parts ...string) (modelfile.Facts, error) {
+		data := packed(t, parts...)
+		return modelfile.Packed(bytes.NewReader(data), int64(len(data)), "peft")
+	}
+	facts, err := read("base/model.safetensors", part(50), "adapter_config.json", `{"r":8}`, "adapter_model.safetensors", part(5))
+	require.NoError(t, err)
+	require.EqualValues(t, 5, facts.Parameters)
+	_, err = read("adapter_config.json", `{"r":8}`, "model.safetensors", part(5))
+	require.ErrorContains(t, err, "no adapter_model.safetensors")
 }

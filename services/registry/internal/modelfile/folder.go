@@ -2,10 +2,14 @@ package modelfile
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"path"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -62,6 +66,9 @@ func Files(files []File, format string, open func(File) (io.ReadCloser, error)) 
 		f.present[file.Path] = true
 	}
 	f.whole = f.present[wholeName]
+	// The index states which of the other files belong to the model.
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(later(a), later(b)) })
 	for _, file := range files {
 		if !f.reads(file.Path) {
 			continue
@@ -71,6 +78,14 @@ func Files(files []File, format string, open func(File) (io.ReadCloser, error)) 
 		}
 	}
 	return f.end()
+}
+
+// later orders the index before the other files.
+func later(file File) int {
+	if file.Path == indexName {
+		return 0
+	}
+	return 1
 }
 
 // folder is the state of reading a folder.
@@ -83,10 +98,15 @@ type folder struct {
 	// config means that the configuration was read, and whole that the folder has a file with the whole model.
 	config, whole bool
 	files         int
+	// parts is the number of files that the model has by their names.
+	parts int
 	// indexed are the files that the index of the parts names, and present those of the folder, each at most maxEntries.
 	indexed []string
 	present map[string]bool
 }
+
+// partName matches the name of a part of a model.
+var partName = regexp.MustCompile(`-\d{5}-of-(\d{5})\.safetensors$`)
 
 func newFolder(format string) *folder {
 	return &folder{shards: shards{held: map[string]uint64{}}, format: format, present: map[string]bool{}}
@@ -110,7 +130,7 @@ func (f *folder) reads(name string) bool {
 	case strings.Contains(name, "/"):
 		return false
 	case strings.HasSuffix(name, weightsSuffix):
-		return name == whole || f.format == FormatSafetensors && !f.whole
+		return name == whole || f.format == FormatSafetensors && !f.whole && (len(f.indexed) == 0 || slices.Contains(f.indexed, name))
 	}
 	return name == config || name == templateName || name == tokenizerName || name == indexName && !f.whole && f.format == FormatSafetensors
 }
@@ -136,6 +156,8 @@ func (f *folder) end() (Facts, error) {
 		return f.facts, nil
 	case !f.config && !f.single:
 		return Facts{}, malformed("the folder has no %s", config)
+	case f.files == 0 && f.format == FormatPEFT:
+		return Facts{}, malformed("the folder has no %s", adapterName)
 	case f.files == 0:
 		return Facts{}, malformed("the folder has no safetensors file")
 	}
@@ -143,6 +165,9 @@ func (f *folder) end() (Facts, error) {
 		if !f.present[name] && !f.whole {
 			return Facts{}, malformed("%s names the file %.80q, which is missing", indexName, name)
 		}
+	}
+	if f.parts > 0 && f.files < f.parts && !f.whole {
+		return Facts{}, malformed("the folder has %d of the %d parts of the model", f.files, f.parts)
 	}
 	return f.sum(), nil
 }
@@ -158,8 +183,11 @@ func (f *folder) entry(name string, r io.Reader, size int64) error {
 		return f.index(r, size)
 	case name == tokenizerName || name == templateName:
 		return f.template(name, r, size)
-	case strings.HasSuffix(name, weightsSuffix):
+	case strings.HasSuffix(name, weightsSuffix) && (f.format == FormatSafetensors || name == whole):
 		f.files++
+		if of := partName.FindStringSubmatch(name); of != nil && !f.single {
+			f.parts, _ = strconv.Atoi(of[1]) // five digits
+		}
 		f.whole = f.whole || name == whole // A file of another name may be one of several parts.
 		if err := f.add(r, size); err != nil {
 			return fmt.Errorf("%.80q: %w", name, err) // %q because the name may contain any bytes.

@@ -105,11 +105,19 @@ func TestFolder_config(t *testing.T) {
 		"empty":          {`{}`, modelfile.Facts{}, ""},
 		"name too long":  {`{"model_type":"` + strings.Repeat("x", 257) + `"}`, modelfile.Facts{}, ""},
 		"name at bound":  {`{"model_type":"` + strings.Repeat("x", 256) + `"}`, modelfile.Facts{Architecture: strings.Repeat("x", 256)}, ""},
-		"size as string": {`{"hidden_size":"48"}`, modelfile.Facts{}, "not valid JSON"},
-		"past 64 bits":   {`{"hidden_size":99999999999999999999}`, modelfile.Facts{}, "not valid JSON"},
-		"too deep":       {deep, modelfile.Facts{}, "not valid JSON"},
-		"two objects":    {`{}{}`, modelfile.Facts{}, "not valid JSON"},
-		"too long":       {llamaConfig + strings.Repeat(" ", 1<<20), modelfile.Facts{}, "config.json has"},
+		"size as string": {`{"hidden_size":"48"}`, modelfile.Facts{}, ""},
+		"size as float":  {`{"hidden_size":48.0,"vocab_size":1.5,"max_position_embeddings":1e6}`, modelfile.Facts{EmbeddingLength: 48, ContextLength: 1e6}, ""},
+		"Python's JSON": {
+			`{"a":[0.0, Infinity],"b":-Infinity,"c":NaN,"model_type":"Infinity \" NaN","hidden_size":8}`,
+			modelfile.Facts{Architecture: `Infinity " NaN`, EmbeddingLength: 8},
+			"",
+		},
+		"control character":  {`{"model_type":"a\u0000b"}`, modelfile.Facts{}, ""},
+		"other quantization": {`{"quantization_config":"awq","hidden_size":8}`, modelfile.Facts{EmbeddingLength: 8}, ""},
+		"past 64 bits":       {`{"hidden_size":99999999999999999999}`, modelfile.Facts{}, ""},
+		"too deep":           {deep, modelfile.Facts{}, "not valid JSON"},
+		"two objects":        {`{}{}`, modelfile.Facts{}, "not valid JSON"},
+		"too long":           {llamaConfig + strings.Repeat(" ", 1<<20), modelfile.Facts{}, "config.json has"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func Format(paths []string) (string, error) {
 }
 
 // pickleName matches the names of files that libraries load with pickle.
-var pickleName = regexp.MustCompile(`(?i)\.(bin|pt|pth|pkl|pickle|ckpt|joblib|nemo)$`)
+var pickleName = regexp.MustCompile(`(?i)\.(bin|pt|pth|pkl|pickle|dill|ckpt|joblib|nemo|npy|npz)(\.(gz|bz2|xz|zst))?$`)
 
 // IsPickle reports whether a file is a pickle, or may contain one, by its path or its first bytes. Head may be empty.
 func IsPickle(name string, head []byte) bool {
