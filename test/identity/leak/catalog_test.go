@@ -129,6 +129,9 @@ func (h *installation) createModel(ctx context.Context, t *testing.T) {
 	model := h.create(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-kept"})
 	at := "/api/models/" + model
 	h.do(ctx, t, http.MethodPost, at+"/versions", version, nil)
+	h.do(ctx, t, http.MethodPost, at+"/uploads", map[string]any{
+		"files": []any{map[string]any{"path": "model.gguf", "size_bytes": 1, "sha256": digestOf([]byte("x"))}},
+	}, nil)
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"description": "additions"}, nil)
 	h.do(ctx, t, http.MethodPut, at+"/aliases/steady", map[string]any{"version": 1}, nil)
 	h.do(ctx, t, http.MethodDelete, at+"/aliases/steady", nil, nil)

@@ -27,7 +27,7 @@ var File_signalbox_registry_v1_model_service_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_model_service_proto_rawDesc = "" +
 	"\n" +
-	")signalbox/registry/v1/model_service.proto\x12\x15signalbox.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\"signalbox/options/v1/options.proto\x1a!signalbox/registry/v1/model.proto2\xdf\x19\n" +
+	")signalbox/registry/v1/model_service.proto\x12\x15signalbox.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\"signalbox/options/v1/options.proto\x1a!signalbox/registry/v1/model.proto2\xe1\x19\n" +
 	"\fModelService\x12\x82\x01\n" +
 	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
@@ -38,9 +38,10 @@ const file_signalbox_registry_v1_model_service_proto_rawDesc = "" +
 	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
 	"\n" +
 	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xb4\x01\n" +
-	"\x10SignModelUploads\x12..signalbox.registry.v1.SignModelUploadsRequest\x1a/.signalbox.registry.v1.SignModelUploadsResponse\"?\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\xf6\x03\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/api/models/{model_id}/uploads\x12\xbe\x01\n" +
+	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xb6\x01\n" +
+	"\x10SignModelUploads\x12..signalbox.registry.v1.SignModelUploadsRequest\x1a/.signalbox.registry.v1.SignModelUploadsResponse\"A\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/api/models/{model_id}/uploads\x12\xbe\x01\n" +
 	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xad\x01\n" +
 	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +

@@ -49,7 +49,7 @@ func TestSignModelUploads_names(t *testing.T) {
 	}
 }
 
-// A pickle is found whatever its name is. Weights beside the model are none, although their headers may begin like one.
+// A pickle is found whatever its name is. Weights beside the model are not, although their headers may begin like one.
 func TestCreateModelVersion_pickleAsWeights(t *testing.T) {
 	t.Parallel()
 	d := newServerHarness(t)
