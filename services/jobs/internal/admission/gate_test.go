@@ -80,8 +80,10 @@ func TestRunRefusalNamesGate(t *testing.T) {
 		"model in another format": {func(d *Draft) {
 			tune(d, "mdl/default/gguf@1")
 		}, fault.Refused, "bindings", "bindings: the recipe sft/lora needs a model in the format safetensors; mdl/default/gguf@1 is in the format gguf"},
-		"required model missing": {func(d *Draft) { tune(d, "") }, fault.Refused, "bindings",
-			"bindings: the recipe sft/lora needs a model: bind the reference of a version, such as mdl/default/my-model@1"},
+		"required model missing": {
+			func(d *Draft) { tune(d, "") }, fault.Refused, "bindings",
+			"bindings: the recipe sft/lora needs a model: bind the reference of a version, such as mdl/default/my-model@1",
+		},
 		"required model": {func(d *Draft) {
 			tune(d, "mdl/default/base@1")
 		}, "", "", ""},
