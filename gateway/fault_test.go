@@ -70,7 +70,7 @@ func TestParameterFaultsHaveLocation(t *testing.T) {
 		"null body":              {"POST", "/api/fleets/flt_1/join-tokens", "null", []string{"[body] dict_type"}},
 		"rule deep in the body":  {"POST", "/api/jobs", strings.Replace(job, `[{"pool":"default"}]`, `[]`, 1), []string{"[body spec resources pools] too_short"}},
 		"required in the body":   {"POST", "/api/jobs", `{"api":"x"}`, []string{"[body spec] missing"}},
-		"path beside the body":   {"POST", "/api/models/m/versions", `{}`, []string{"[body source] missing"}},
+		"path beside the body":   {"POST", "/api/model-deployments/d/revisions", `{}`, []string{"[body source] missing"}},
 		"rule of a list element": {"POST", "/api/fleets", `{"name":"f","kind":"agent","pools":["a",""]}`, []string{"[body pools 1] string_too_short"}},
 	}
 	for name, tc := range cases {
