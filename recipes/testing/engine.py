@@ -1,4 +1,4 @@
-"""Serve a GGUF file with the launcher of agent/engine/launch, and complete prompts with it."""
+"""Start llama.cpp with the launcher of agent/engine/launch, and send requests to it. The tests of all recipes use it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LAUNCHER = Path(__file__).resolve().parents[2] / "agent" / "engine" / "launch" / "llamacpp.py"
+KEY = "a-key-of-the-test"
 
 
 class Engine:
@@ -20,20 +21,29 @@ class Engine:
     def __init__(self, address: str) -> None:
         self.address = address
 
+    def call(self, path: str, body: dict | None = None, key: str = KEY) -> dict:
+        """Send one request and return the JSON of the response. Raises HTTPError for an error status."""
+        data = json.dumps(body).encode() if body is not None else None
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        request = urllib.request.Request(self.address + path, data, headers)
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
     def answer(self, question: str, limit: int) -> str:
         """Return the greedy response to a question, of at most `limit` tokens."""
         turn = {"role": "user", "content": question}
         body = {"model": "default", "messages": [turn], "temperature": 0, "max_tokens": limit, "cache_prompt": False}
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.address + "/v1/chat/completions", json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return json.load(response)["choices"][0]["message"]["content"]
+        return self.call("/v1/chat/completions", body)["choices"][0]["message"]["content"]
 
 
 @contextlib.contextmanager
-def serving(model: Path, folder: Path) -> Iterator[Engine]:
-    """Run an engine for one model, with one thread and bit-exact results."""
-    command = [sys.executable, str(LAUNCHER), "--model", str(model), "--threads", "1", "--exact"]
+def serving(model: Path, folder: Path, *flags: str) -> Iterator[Engine]:
+    """Run an engine for one model. It must exit with status 0 on SIGTERM."""
+    key = folder / "engine.key"
+    key.write_text(KEY + "\n")
+    # With such a small model, several threads would mostly wait for each other in busy loops.
+    options = ["--model", str(model), "--api-key-file", str(key), "--threads", "1"]
+    command = [sys.executable, str(LAUNCHER), *options, *flags]
     with (folder / "engine.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:

@@ -135,7 +135,7 @@ def same_text_of_engine(exported: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(exported / "model")
     model = AutoModelForCausalLM.from_pretrained(exported / "model").eval()
     margin = float("inf")
-    with serving(exported / "model-f32.gguf", exported.parent) as engine:
+    with serving(exported / "model-f32.gguf", exported.parent, "--exact") as engine:
         for number in range(20):
             prompt = [{"role": "user", "content": f"color {number}?"}]
             ids = torch.tensor([hf.prompt_ids(tokenizer, prompt)])

@@ -22,7 +22,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["SERVICE_JOB_ENABLED"] = "0"
 # Compiled modules must not be written into the recipe's folder.
 sys.dont_write_bytecode = sys.pycache_prefix is None
-sys.path[:0] = [str(RECIPE), str(RECIPE / "tests"), str(SDK)]
+sys.path[:0] = [str(RECIPE), str(RECIPE / "tests"), str(RECIPE.parents[1] / "testing"), str(SDK)]
 
 # `make test-long` sets TEST_LONG, which runs all comparisons and the complete training. `make test` runs a random part
 # of the comparisons, selected by TEST_SEED. It runs a complete training in TestDemoOnce.
