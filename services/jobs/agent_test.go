@@ -29,6 +29,8 @@ type agent struct {
 	err     error
 	changed chan struct{}
 	works   map[string]*jobsv1.ObservedWork
+	// forgotten are the ids of the works that the agent has had.
+	forgotten map[string]bool
 }
 
 // join joins a node to a fleet and opens its stream.
@@ -40,7 +42,7 @@ func (w *harness) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory, change ...fun
 		Token: tok.GetToken(), Hostname: "host", CertificateRequest: "request", Inventory: inv,
 	})
 	require.NoError(w.t, err)
-	a := &agent{w: w, nodeID: joined.GetNodeId(), inv: inv, works: map[string]*jobsv1.ObservedWork{}, boundary: &jobsv1.NodeBoundary{Kind: "own_user", Required: true}}
+	a := &agent{w: w, nodeID: joined.GetNodeId(), inv: inv, works: map[string]*jobsv1.ObservedWork{}, forgotten: map[string]bool{}, boundary: &jobsv1.NodeBoundary{Kind: "own_user", Required: true}}
 	for _, c := range change {
 		c(a)
 	}
@@ -126,7 +128,7 @@ func (a *agent) work(kind jobsv1.WorkKind) *jobsv1.Work {
 	var found *jobsv1.Work
 	a.wait("a new work item", func(works []*jobsv1.Work) bool {
 		for _, w := range works {
-			if w.GetKind() == kind && w.GetDesired() == jobsv1.Desired_DESIRED_RUNNING && a.works[w.GetWorkId()] == nil {
+			if w.GetKind() == kind && w.GetDesired() == jobsv1.Desired_DESIRED_RUNNING && a.works[w.GetWorkId()] == nil && !a.forgotten[w.GetWorkId()] {
 				found = w
 				return true
 			}
@@ -184,5 +186,6 @@ func (a *agent) exit(w *jobsv1.Work, code int32, reason, message string) {
 func (a *agent) forget(w *jobsv1.Work) {
 	a.w.t.Helper()
 	delete(a.works, w.GetWorkId())
+	a.forgotten[w.GetWorkId()] = true // the server may not have heard of its end yet
 	a.report()
 }

@@ -21,7 +21,7 @@ func TestNewStreamSupersedesOld(t *testing.T) {
 	a := w.join(w.fleet("cpu"), cpuNode())
 	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 	old := &agent{w: w, nodeID: a.nodeID, inv: a.inv, stream: a.stream, changed: a.changed}
-	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, boundary: a.boundary, works: map[string]*jobsv1.ObservedWork{}}
+	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, boundary: a.boundary, works: map[string]*jobsv1.ObservedWork{}, forgotten: map[string]bool{}}
 	newer.connect()
 	require.Eventually(t, func() bool {
 		old.heartbeat()
