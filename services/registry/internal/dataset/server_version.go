@@ -39,7 +39,7 @@ func (s *Server) CreateDatasetVersion(
 		CreatorID: authn.CallerOf(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
 		Isolated: d.Protected,
 	}
-	if v.Manifest, v.Digest, v.Bytes, err = manifest.New(manifest.FromProto(in.GetFiles()), s.MaxBytes); err != nil {
+	if v.Manifest, v.Digest, v.Bytes, err = manifest.New(manifest.FromProto(in.GetFiles()), s.MaxBytes, "split it"); err != nil {
 		return nil, s.existsFirst(ctx, d, v.Version, err)
 	}
 	v.Count = len(v.Manifest)

@@ -37,8 +37,8 @@ func refused(format string, args ...any) error {
 }
 
 // New returns the files sorted by path, the digest of the whole list, and the total size in bytes. It returns an
-// error if the files cannot be stored in one folder or have more than limit bytes in total.
-func New(files []File, limit int64) (sorted []File, digest string, total int64, err error) {
+// error if the files cannot be stored in one folder, or if one has more than limit bytes; that error ends with the remedy.
+func New(files []File, limit int64, remedy string) (sorted []File, digest string, total int64, err error) {
 	sorted = slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	for i, f := range sorted {
@@ -50,7 +50,7 @@ func New(files []File, limit int64) (sorted []File, digest string, total int64, 
 		}
 		if f.Size > limit {
 			return nil, "", 0, fault.New(fault.TooLarge, "upload_too_large",
-				"file %s exceeds the limit of %d MiB for one upload; split it", f.Path, limit>>20)
+				"file %s exceeds the limit of %d MiB for one upload; %s", f.Path, limit>>20, remedy)
 		}
 		if f.Size > math.MaxInt64-total {
 			return nil, "", 0, fault.New(fault.TooLarge, "upload_too_large", "the files together are too large")

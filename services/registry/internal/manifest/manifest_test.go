@@ -16,7 +16,7 @@ func file(path string, size int64) manifest.File {
 
 func TestNew_sumOverflows(t *testing.T) {
 	t.Parallel()
-	_, _, _, err := manifest.New([]manifest.File{file("a", 1<<62), file("b", 1<<62)}, 1<<62)
+	_, _, _, err := manifest.New([]manifest.File{file("a", 1<<62), file("b", 1<<62)}, 1<<62, "split it")
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
@@ -39,7 +39,7 @@ func TestNew(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, _, err := manifest.New(c.files, 100)
+			_, _, _, err := manifest.New(c.files, 100, "split it")
 			if c.kind == "" {
 				require.NoError(t, err)
 				return
@@ -53,11 +53,11 @@ func TestNew(t *testing.T) {
 func TestNew_paths(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"a", "a/b.jsonl", "..a", "a..b/c", "ü/ x", ".hidden", "a:b"} {
-		_, _, _, err := manifest.New([]manifest.File{file(good, 1)}, 100)
+		_, _, _, err := manifest.New([]manifest.File{file(good, 1)}, 100, "split it")
 		require.NoError(t, err, good)
 	}
 	for _, bad := range []string{"", ".", "..", "/a", "../a", "a/../b", "a//b", "./a", "a/", "a/.", "a\\b", "a\x00b", "a\nb", "a\x7f", "a/../../b"} {
-		_, _, _, err := manifest.New([]manifest.File{file(bad, 1)}, 100)
+		_, _, _, err := manifest.New([]manifest.File{file(bad, 1)}, 100, "split it")
 		require.True(t, fault.Is(err, fault.Refused), "%q: %v", bad, err)
 	}
 }
@@ -66,16 +66,16 @@ func TestNew_digestIgnoresOrder(t *testing.T) {
 	t.Parallel()
 	a, b := file("a", 1), file("b", 2)
 	given := []manifest.File{b, a}
-	sorted, digest, total, err := manifest.New(given, 100)
+	sorted, digest, total, err := manifest.New(given, 100, "split it")
 	require.NoError(t, err)
 	require.Equal(t, []manifest.File{a, b}, sorted)
 	require.Equal(t, []manifest.File{b, a}, given, "the argument is not changed")
 	require.EqualValues(t, 3, total)
-	_, same, _, err := manifest.New([]manifest.File{a, b}, 100)
+	_, same, _, err := manifest.New([]manifest.File{a, b}, 100, "split it")
 	require.NoError(t, err)
 	require.Equal(t, digest, same)
 	b.Path = "c"
-	_, other, _, err := manifest.New([]manifest.File{a, b}, 100)
+	_, other, _, err := manifest.New([]manifest.File{a, b}, 100, "split it")
 	require.NoError(t, err)
 	require.NotEqual(t, digest, other)
 }

@@ -64,8 +64,8 @@ func (s *Server) uploaded(ctx context.Context, m *Model, in *registryv1.CreateMo
 	return better(known, v), err
 }
 
-// better returns the stored version with the same bytes as a new one, or nil if there is none, unless only the new one is
-// ready: the same bytes may have had another name when they were rejected.
+// better returns the version to keep of two with the same bytes: a rejected version that is stored, or a new one. It returns
+// the new one if it is ready, because the bytes may have had another name when they were rejected, or if known is nil.
 func better(known, v *Version) *Version {
 	if known != nil && v.Status == StatusRejected {
 		return known

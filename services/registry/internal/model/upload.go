@@ -44,11 +44,12 @@ func uploadOf(ctx context.Context, files []manifest.File, limit int64, allowPick
 	if allowPickle && !authn.CallerOf(ctx).IsAdmin() {
 		return nil, fault.New(fault.Forbidden, codePickle, "allow_pickle is for administrators")
 	}
-	if err := checkNames(files, limit); err != nil {
+	if err := checkNames(files); err != nil {
 		return nil, err
 	}
+	const remedy = "save the model in smaller parts, or let an administrator raise SERVICE_MAX_UPLOAD_MB"
 	var err error
-	if u.files, u.digest, u.bytes, err = manifest.New(files, limit); err != nil {
+	if u.files, u.digest, u.bytes, err = manifest.New(files, limit, remedy); err != nil {
 		return nil, err
 	}
 	if len(u.files) == 1 {
@@ -73,16 +74,13 @@ func uploadOf(ctx context.Context, files []manifest.File, limit int64, allowPick
 // downloadNote is the file in which the command line notes what it has unpacked into a folder.
 const downloadNote = ".signalbox-model.json"
 
-// checkNames refuses files that are too large, and names that not every machine can store in one folder.
-func checkNames(files []manifest.File, limit int64) error {
+// checkNames refuses names that not every machine can store in one folder.
+func checkNames(files []manifest.File) error {
 	folded := map[string]string{}
 	for _, f := range files {
 		other, taken := folded[strings.ToLower(f.Path)]
 		folded[strings.ToLower(f.Path)] = f.Path
 		switch {
-		case f.Size > limit:
-			return fault.New(fault.TooLarge, "upload_too_large", "file %s exceeds the limit of %d MiB for one upload; save the model in smaller parts, "+
-				"or let an administrator raise SERVICE_MAX_UPLOAD_MB", f.Path, limit>>20)
 		case taken && other != f.Path:
 			return fault.New(fault.Refused, "model_files", "the paths %s and %s differ only in their case; rename one", other, f.Path)
 		case path.Base(f.Path) == downloadNote:
