@@ -2,10 +2,8 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -179,11 +177,13 @@ func (t *tool) createDeployment() *cobra.Command {
 				return t.print(deploymentKind().columns, raw)
 			}
 			made, _ := deploymentKind().candidate(raw)
-			err = t.addRevision(cmd, c, made, revision, o)
-			if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status < http.StatusInternalServerError {
+			path := deploymentKind().at(made.id)
+			first, err := t.postRevision(cmd, c, path, revision)
+			if err != nil {
 				t.Say("the deployment %s exists now, without a revision; add one: signalbox deployments revise %s --model MODEL", args[0], args[0])
+				return err
 			}
-			return err
+			return t.followRevision(cmd, c, made, first, o)
 		},
 	}
 	o.flags(cmd, t)
@@ -245,11 +245,22 @@ type revision struct {
 
 // addRevision creates a revision, waits for it and promotes it, as the flags state.
 func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment candidate, body map[string]any, o servingOptions) error {
-	path := deploymentKind().path + "/" + url.PathEscape(deployment.id)
-	var raw json.RawMessage
-	if err := c.Post(cmd.Context(), path+"/revisions", body, &raw); err != nil {
+	raw, err := t.postRevision(cmd, c, deploymentKind().at(deployment.id), body)
+	if err != nil {
 		return err
 	}
+	return t.followRevision(cmd, c, deployment, raw, o)
+}
+
+// postRevision creates a revision of the deployment with a path.
+func (t *tool) postRevision(cmd *cobra.Command, c *client.Client, path string, body map[string]any) (raw json.RawMessage, err error) {
+	err = c.Post(cmd.Context(), path+"/revisions", body, &raw)
+	return raw, err
+}
+
+// followRevision waits for a revision that was created and promotes it, as far as the options state, and prints the result.
+func (t *tool) followRevision(cmd *cobra.Command, c *client.Client, deployment candidate, raw json.RawMessage, o servingOptions) error {
+	path := deploymentKind().at(deployment.id)
 	var made revision
 	if err := json.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("decode the revision: %w", err)

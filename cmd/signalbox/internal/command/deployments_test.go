@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,5 +54,29 @@ func TestRevise_serving(t *testing.T) {
 			require.Zero(t, got.code, got.err)
 			require.JSONEq(t, `{"source":{"model_id":"`+model+`","version":1},"serving":`+tc.want+`}`, <-sent)
 		})
+	}
+}
+
+// A deployment whose first revision is refused exists already, and a failed promotion leaves its revision.
+func TestCreateDeployment_refused(t *testing.T) {
+	t.Parallel()
+	const deployment, model = "dep_01kab3c4d5e6f7g8h9j0kmnpqr", "mdl_01kab3c4d5e6f7g8h9j0kmnpqr"
+	for refused, hint := range map[string]bool{"/revisions": true, "/revisions/1/promote": false} {
+		h := newHarness(t, func(w http.ResponseWriter, r *http.Request) {
+			switch path := strings.TrimPrefix(r.URL.Path, "/api/model-deployments"); path {
+			case "/" + deployment + refused:
+				w.WriteHeader(http.StatusConflict)
+				_, _ = io.WriteString(w, `{"detail":"refused on purpose","code":"x"}`)
+			case "":
+				w.WriteHeader(http.StatusCreated)
+				_, _ = io.WriteString(w, `{"id":"`+deployment+`","name":"bot"}`)
+			default:
+				_, _ = io.WriteString(w, `{"number":1,"state":"ready","ready":true}`)
+			}
+		})
+		got := h.run("deployments", "create", "bot", "--model", model+"@1", "--promote")
+		require.NotZero(t, got.code)
+		require.Contains(t, got.err, "refused on purpose")
+		require.Equal(t, hint, strings.Contains(got.err, "signalbox deployments revise bot --model MODEL"), got.err)
 	}
 }
