@@ -22,9 +22,9 @@ var (
 	longFlag   = regexp.MustCompile(` (--[a-z-]+)`)
 )
 
-// TestFineTune_commandsExist requires that the commands of the guide exist, with their flags.
-func TestFineTune_commandsExist(t *testing.T) {
-	t.Parallel()
+// requireCommands requires that the commands of the guide exist, with their flags.
+func requireCommands(t *testing.T) {
+	t.Helper()
 	bin := testenv.Bin(t, "signalbox")
 	for _, b := range guideBlocks(t, "fine-tune") {
 		for line := range strings.SplitSeq(strings.ReplaceAll(b.commands, "\\\n", ""), "\n") {
@@ -47,14 +47,19 @@ func TestFineTune_commandsExist(t *testing.T) {
 // fineTuneLimit is the time limit of one block of the guide. The first job and the first engine install PyTorch.
 const fineTuneLimit = 15 * time.Minute
 
-// TestFineTune follows the guide on fine-tuning: an adapter is trained from a tiny base, paused, resumed after all
+// TestFineTune requires that the commands of the guide on fine-tuning exist. `make test-long` also follows it: an adapter is trained from a tiny base, paused, resumed after all
 // processes were killed, merged, served by both engines with the same response, and loaded with plain PEFT. The
-// environments have 5 GB each, so `make test` only checks that the commands exist.
+// environments have 5 GB each, so `make test` leaves this out.
 func TestFineTune(t *testing.T) {
 	t.Parallel()
-	if !draw.Whole() {
-		return
+	requireCommands(t)
+	if draw.Whole() {
+		followFineTune(t)
 	}
+}
+
+func followFineTune(t *testing.T) {
+	t.Helper()
 	root := testenv.Root(t)
 	python := testenv.Tool(t.Context(), t, "venv.sh", "training", filepath.Join(root, "recipes/sft/lora/requirements.lock"))
 	s := testenv.Single(t, testenv.Options{})

@@ -99,13 +99,14 @@ class Door:
             await self.pass_on(scope, receive, send)
 
     async def pass_on(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a call to the server, and note when its caller leaves."""
-        body, more = b"", True
+        """Pass a call, whose size inference bounds, to the server, and note when its caller leaves."""
+        parts, more = [], True
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 return
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
         call = Call()
         CALL.set(call)
         left = asyncio.Event()
@@ -116,7 +117,7 @@ class Door:
             call.gone.set()
             left.set()
 
-        unread = [{"type": "http.request", "body": body, "more_body": False}]
+        unread = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
 
         async def read() -> Any:
             if unread:
