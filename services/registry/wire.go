@@ -35,7 +35,9 @@ func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) e
 		Pool: d.Pool, Blobs: d.Blobs, Files: d.Recipes, ManifestName: recipes.Manifest, Clock: d.Clock, Log: d.Log,
 		Done: make(chan struct{}),
 	}
-	s.recipes = &recipe.Server{Pool: d.Pool, Seeder: s.seeder, Audit: trail}
+	s.recipes = &recipe.Server{
+		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Seeder: s.seeder, Once: repeats, Events: events, Audit: trail, Clock: d.Clock,
+	}
 	s.datasets = &dataset.Server{
 		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Once: repeats, Events: events, Audit: trail, Clock: d.Clock,
 		IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB), Protections: &catalog.Protections{Queue: s.queue, Clock: d.Clock},

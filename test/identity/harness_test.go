@@ -24,9 +24,11 @@ type harness struct {
 	tess   *person            // the user that the tested requests add, remove and change
 	heir   *person            // receives transferred objects
 	hidden objects            // in a project that only its team can see
-	open   objects            // in a project that every user can see
-	job    string             // a submission with placeholders such as <project>
-	made   int
+	// catalogVersion is the version of the recipe of jobs.
+	catalogVersion string
+	open           objects // in a project that every user can see
+	job            string  // a submission with placeholders such as <project>
+	made           int
 	// usedSpares counts the spare objects that were used, by kind and project.
 	usedSpares map[string]int
 	// devices is the number of addresses that have started device flows.
@@ -157,5 +159,5 @@ func (w *harness) prepareJob(ctx context.Context, t *testing.T) {
 	}})
 	require.NoError(t, err)
 	w.job = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(raw))
-	w.hidden["recipe_version"], w.open["recipe_version"] = newest.Version, newest.Version
+	w.catalogVersion = newest.Version
 }

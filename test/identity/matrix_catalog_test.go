@@ -32,6 +32,8 @@ func (w *harness) catalog(ctx context.Context, t *testing.T, p *person, o object
 		p.do(ctx, t, w.Installation, http.MethodPost, "/api/datasets/"+id+"/versions/v1/commit", nil, nil)
 	}
 	o["package_id"] = w.uploadPackage(ctx, t, p, o["project"])
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/recipes", map[string]any{"package_id": o["package_id"]}, nil)
+	o["namespace"], o["name"], o["recipe_version"] = o["project"], "own", "1.0"
 	o["environment_id"] = create("/api/environments", map[string]any{"name": of("of"), "project": o["project"]})
 	o["environment_version"] = "v1"
 	w.environment(ctx, t, p, o["environment_id"], o["environment_version"])
@@ -40,7 +42,7 @@ func (w *harness) catalog(ctx context.Context, t *testing.T, p *person, o object
 		"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "weight": 1, "kind": "exact"}}},
 	})
 	p.do(ctx, t, w.Installation, http.MethodPost, "/api/rubrics/"+o["rubric_id"]+"/versions/1/publish", nil, nil)
-	manifest := map[string]any{"name": of("of"), "version": "1", "recipe": recipe + "@" + w.hidden["recipe_version"]}
+	manifest := map[string]any{"name": of("of"), "version": "1", "recipe": recipe + "@" + w.catalogVersion}
 	o["solution_id"] = create("/api/solutions", map[string]any{"project": o["project"], "manifest": manifest})
 	o["application_id"] = create("/api/solution-applications", map[string]any{
 		"project": o["project"], "solution": of("of") + "@1", "bindings": map[string]string{
@@ -51,12 +53,16 @@ func (w *harness) catalog(ctx context.Context, t *testing.T, p *person, o object
 	})
 }
 
-// uploadPackage uploads and commits a package with one file.
+// uploadPackage uploads and commits a package with the manifest of the recipe own.
 func (w *harness) uploadPackage(ctx context.Context, t *testing.T, p *person, project string) string {
 	t.Helper()
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
-	require.NoError(t, out.WriteHeader(&tar.Header{Name: "of-" + project, Typeflag: tar.TypeReg, Mode: 0o644}))
+	manifest := []byte(`{"api": "service/v1", "name": "` + project + `/own", "version": "1.0", "title": "Own", "entrypoint": ["true"],
+		"framework": {"name": "none", "runtime_id": "none-1"}, "params_schema": {"type": "object"}}`)
+	require.NoError(t, out.WriteHeader(&tar.Header{Name: "recipe.json", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(manifest))}))
+	_, err := out.Write(manifest)
+	require.NoError(t, err)
 	require.NoError(t, out.Close())
 	sum := sha256.Sum256(b.Bytes())
 	var made struct {

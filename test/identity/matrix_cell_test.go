@@ -152,7 +152,7 @@ func (w *harness) body(c cell, p *person, o objects, project string) string {
 		"<unique>", unique, "<project>", project, "<run>", o["run_id"], "<hidden-run>", w.hidden["run_id"], "<open-run>", w.open["run_id"], "<artifact>", o["artifact_id"], "<model>", o["model_id"],
 		"<name>", w.heir.name, "<password>", w.heir.password, "<own-password>", p.password, "<new-password>", p.password+"!",
 		"<heir>", w.heir.id, "<setting-version>", o["setting version"], "<setting-value>", o["setting value"],
-		"<team>", o["team_id"], "<job>", job, "<recipe>", o["recipe_version"],
+		"<team>", o["team_id"], "<job>", job, "<recipe>", w.catalogVersion, "<package>", o["package_id"],
 		"<join-token>", unissuedToken("fjt"), "<device-code>", unissuedToken("dvc"), "<link>", link,
 	).Replace(c.Request)
 }

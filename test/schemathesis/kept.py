@@ -30,11 +30,11 @@ def uploaded(h: Harness, made: str, kind: str, data: bytes) -> dict[str, Any]:
     return announced
 
 
-def archive(words: str = "") -> bytes:
+def archive(words: str = "", name: str = "env.py") -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
-        text = f"class Env: pass  # {words}\n".encode()
-        member = tarfile.TarInfo("env.py")
+        text = (words if name == "recipe.json" else f"class Env: pass  # {words}\n").encode()
+        member = tarfile.TarInfo(name)
         member.size = len(text)
         tar.addfile(member, io.BytesIO(text))
     return out.getvalue()
@@ -108,8 +108,8 @@ for _name in ("getShared", "getSharedConfig", "listSharedMetrics", "listSharedSa
 
 
 # Packages.
-def package(h: Harness, bring: bool = True) -> dict[str, Any]:
-    data = archive(h.unique())
+def package(h: Harness, bring: bool = True, data: bytes | None = None) -> dict[str, Any]:
+    data = data or archive(h.unique())
     announced = {"project": h["project"], "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     made = dict(h.post("/api/submit/packages", announced))
     if bring:
@@ -121,6 +121,27 @@ def package(h: Harness, bring: bool = True) -> dict[str, Any]:
 body("createPackage", lambda h: {"project": h["project"], "size_bytes": 3, "sha256": hashlib.sha256(h.unique().encode()).hexdigest()})
 GOOD["getPackage"] = lambda h: Good(path={"package_id": package(h, False)["id"]})
 GOOD["commitPackage"] = lambda h: Good(path={"package_id": package(h)["id"]})
+
+
+def recipe_package(h: Harness, name: str) -> str:
+    manifest = {
+        "api": "service/v1", "name": f"{h['project']}/{name}", "version": "1.0", "title": "Own", "entrypoint": ["true"],
+        "framework": {"name": "none", "runtime_id": "none-1"}, "params_schema": {"type": "object"},
+    }
+    made = package(h, data=archive(json.dumps(manifest), "recipe.json"))["id"]
+    h.post(f"/api/submit/packages/{made}/commit")
+    return str(made)
+
+
+def own_recipe(h: Harness) -> dict[str, str]:
+    name = h.unique("r")
+    h.post("/api/recipes", {"package_id": recipe_package(h, name)})
+    return {"namespace": h["project"], "name": name, "version": "1.0"}
+
+
+body("publishRecipe", lambda h: {"package_id": recipe_package(h, h.unique("r"))})
+GOOD["updateRecipe"] = lambda h: Good(path=own_recipe(h), body={"state": "deprecated"})
+GOOD["listRecipeDownloads"] = lambda h: Good(path=own_recipe(h))
 
 
 # Existing jobs.

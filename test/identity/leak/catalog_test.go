@@ -80,7 +80,7 @@ func (h *installation) catalog(ctx context.Context, t *testing.T) {
 		"version": "v2", "files": []any{map[string]any{"path": "a", "size_bytes": 0, "sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}},
 	}, nil)
 	h.do(ctx, t, http.MethodDelete, dataset+"/versions/v2", nil, nil)
-	h.uploadPackage(ctx, t)
+	h.publishRecipe(ctx, t, h.uploadPackage(ctx, t))
 }
 
 // environment creates an environment with a ready version and returns its path. It also creates and deletes
@@ -106,12 +106,23 @@ func (h *installation) environment(ctx context.Context, t *testing.T) string {
 	return at
 }
 
-// uploadPackage uploads and commits a package for a job.
-func (h *installation) uploadPackage(ctx context.Context, t *testing.T) {
+// publishRecipe publishes a package as a recipe, and changes its state.
+func (h *installation) publishRecipe(ctx context.Context, t *testing.T, packageID string) {
+	t.Helper()
+	h.do(ctx, t, http.MethodPost, "/api/recipes", map[string]any{"package_id": packageID}, nil)
+	h.do(ctx, t, http.MethodPatch, "/api/recipes/default/"+h.loop.Name+"/versions/1.0", map[string]any{"state": "deprecated"}, nil)
+}
+
+// uploadPackage uploads and commits a package with the manifest of a recipe, and returns its id.
+func (h *installation) uploadPackage(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
-	require.NoError(t, out.WriteHeader(&tar.Header{Name: h.loop.Name, Typeflag: tar.TypeReg, Mode: 0o644}))
+	manifest := []byte(`{"api": "service/v1", "name": "default/` + h.loop.Name + `", "version": "1.0", "title": "Own", "entrypoint": ["true"],
+		"framework": {"name": "none", "runtime_id": "none-1"}, "params_schema": {"type": "object"}}`)
+	require.NoError(t, out.WriteHeader(&tar.Header{Name: "recipe.json", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(manifest))}))
+	_, err := out.Write(manifest)
+	require.NoError(t, err)
 	require.NoError(t, out.Close())
 	var created struct {
 		ID     string
@@ -120,6 +131,7 @@ func (h *installation) uploadPackage(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodPost, "/api/submit/packages", map[string]any{"size_bytes": b.Len(), "sha256": digestOf(b.Bytes())}, &created)
 	h.put(ctx, t, created.Upload, b.Bytes())
 	h.do(ctx, t, http.MethodPost, "/api/submit/packages/"+created.ID+"/commit", nil, nil)
+	return created.ID
 }
 
 // createModel creates and changes a model and a deployment, and opens a playground session.

@@ -65,6 +65,9 @@ func (t *tool) runInit(cmd *cobra.Command, o initOptions, file string) error {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fmt.Errorf("decode the recipe: %w", err)
 	}
+	if !strings.Contains(o.recipe, "@") {
+		r.Version = "" // the job uses the newest one
+	}
 	chosen, err := t.Settings()
 	if err != nil {
 		return err
@@ -134,7 +137,7 @@ func jobTemplate(r recipeParts, file, pool string, found map[string]string) (str
 #   all members of the spec: signalbox explain jobspec
 name: %[4]s
 recipe: %[5]s   # signalbox recipes lock %[2]s writes its version into this file
-`, note(r.Name), file, withFolder(r, file), scalar(short+"-1"), scalar(r.Name))
+`, note(r.Name), file, withFolder(r, file), scalar(short+"-1"), recipeValue(r))
 	if r.Name == ownjob.Recipe {
 		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")
 	}
@@ -155,6 +158,14 @@ recipe: %[5]s   # signalbox recipes lock %[2]s writes its version into this file
 		return "", fmt.Errorf("the recipe %s cannot be written as a job file: %w", r.Name, err)
 	}
 	return b.String(), nil
+}
+
+// recipeValue returns the recipe of a job file, with its version if one was chosen.
+func recipeValue(r recipeParts) string {
+	if r.Version == "" {
+		return scalar(r.Name)
+	}
+	return "{name: " + scalar(r.Name) + ", version: " + strconv.Quote(r.Version) + "}"
 }
 
 // note returns a text as it is written into a comment: in one line, without what controls a terminal.

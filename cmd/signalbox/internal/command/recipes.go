@@ -14,11 +14,13 @@ import (
 )
 
 func recipeKind() kind {
-	return kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", columns: []output.Column{
+	return kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", inProject: true, columns: []output.Column{
 		{Name: "name"},
 		{Name: "version"},
 		{Name: "title"},
 		{Name: "state"},
+		{Name: "project"},
+		{Name: "owner", Wide: true},
 		{Name: "resumable"},
 		{Name: "trusted", Wide: true},
 		{Name: "digest", As: output.Short, Wide: true},
@@ -28,8 +30,8 @@ func recipeKind() kind {
 func (t *tool) recipes() *cobra.Command {
 	k := recipeKind()
 	get := &cobra.Command{
-		Use: "get RECIPE", Aliases: []string{"show"}, Short: "Show a recipe: its parameters and inputs", Args: arguments(1, 1),
-		Example: "signalbox recipes get demo/chat-tiny\nsignalbox recipes get demo/chat-tiny -o yaml", ValidArgsFunction: t.complete(k),
+		Use: "get RECIPE[@VERSION]", Aliases: []string{"show"}, Short: "Show a recipe: its parameters and inputs", Args: arguments(1, 1),
+		Example: "signalbox recipes get demo/chat-tiny\nsignalbox recipes get demo/chat-tiny@1.1.2 -o yaml", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw, err := t.recipe(cmd, args[0])
 			if err != nil {
@@ -39,7 +41,7 @@ func (t *tool) recipes() *cobra.Command {
 		},
 	}
 	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny\nsignalbox recipes lock job.yaml",
-		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, t.lockCommand())
+		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, t.pullRecipe(), t.publishRecipe(), t.updateRecipe(), t.lockCommand())
 }
 
 // recipePath returns the path of a recipe.
@@ -51,15 +53,19 @@ func recipePath(name string) (string, error) {
 	return recipeKind().path + "/" + url.PathEscape(namespace) + "/" + url.PathEscape(short), nil
 }
 
-// recipe reads the newest version of a recipe.
-func (t *tool) recipe(cmd *cobra.Command, name string) (json.RawMessage, error) {
+// recipe reads a version of a recipe, NAME@VERSION, or the newest one of NAME.
+func (t *tool) recipe(cmd *cobra.Command, called string) (json.RawMessage, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, err
+	}
+	name, version, chosen := strings.Cut(called, "@")
 	path, err := recipePath(name)
 	if err != nil {
 		return nil, err
 	}
-	c, err := t.Client()
-	if err != nil {
-		return nil, err
+	if chosen {
+		path += "/versions/" + url.PathEscape(version)
 	}
 	var raw json.RawMessage
 	err = c.Get(cmd.Context(), path, nil, &raw)
@@ -69,6 +75,7 @@ func (t *tool) recipe(cmd *cobra.Command, name string) (json.RawMessage, error) 
 // recipeParts is what a table and a job file show of a recipe.
 type recipeParts struct {
 	Name         string        `json:"name"`
+	Version      string        `json:"version"`
 	Description  string        `json:"description"`
 	Inputs       []recipeInput `json:"inputs"`
 	ParamsSchema struct {

@@ -50,6 +50,11 @@ function Card({ recipe }: { recipe: Recipe }) {
         <UntrustedText text={recipe.description} longest={600} />
       </p>
       <p className="mt-1 flex flex-wrap gap-1.5">
+        {recipe.project ? (
+          <Badge>
+            <UntrustedText text={t("ofProject", { project: recipe.project })} longest={128} />
+          </Badge>
+        ) : null}
         {recipe.resumable ? <Badge tone="good">{t("resumable")}</Badge> : null}
         {recipe.trusted ? <Badge>{t("trusted")}</Badge> : null}
         {recipe.framework ? (

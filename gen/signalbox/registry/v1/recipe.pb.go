@@ -8,6 +8,7 @@ package registryv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -62,7 +63,11 @@ type Recipe struct {
 	Trusted bool `protobuf:"varint,14,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	// Which metrics tell how a run is doing, in the order of their charts: up to 12 keys or patterns of 1 to 256 characters.
 	// In a pattern, `*` stands for any text, and every other character for itself. Empty if the recipe names none.
-	Charts        []string `protobuf:"bytes,15,rep,name=charts,proto3" json:"charts,omitempty"`
+	Charts []string `protobuf:"bytes,15,rep,name=charts,proto3" json:"charts,omitempty"`
+	// Key of the project that has published the version; null if it comes with the installation.
+	Project *string `protobuf:"bytes,16,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Username of the owner of the version, who published it; null if it comes with the installation.
+	Owner         *string `protobuf:"bytes,17,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,6 +207,20 @@ func (x *Recipe) GetCharts() []string {
 	return nil
 }
 
+func (x *Recipe) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *Recipe) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
 // RecipeFramework is the runtime of a recipe.
 type RecipeFramework struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -282,7 +301,8 @@ type RecipeLockDocument struct {
 	Framework *RecipeFramework `protobuf:"bytes,5,opt,name=framework,proto3" json:"framework,omitempty"`
 	// sha256:<hex> over the canonical JSON of the recipe's `params_schema`.
 	ParamsSchemaDigest string `protobuf:"bytes,6,opt,name=params_schema_digest,json=paramsSchemaDigest,proto3" json:"params_schema_digest,omitempty"`
-	// sha256:<hex> over the names, versions and digests of the whole catalog at the time of the response.
+	// sha256:<hex> over the names, versions and digests of all recipes that come with the installation, at the time of the
+	// response.
 	CatalogDigest string `protobuf:"bytes,7,opt,name=catalog_digest,json=catalogDigest,proto3" json:"catalog_digest,omitempty"`
 	// When the catalog got this digest: an ISO 8601 time in UTC.
 	LockedAt      string `protobuf:"bytes,8,opt,name=locked_at,json=lockedAt,proto3" json:"locked_at,omitempty"`
@@ -382,7 +402,9 @@ type ListRecipesRequest struct {
 	// The maximum number of rows.
 	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// The number of rows to skip.
-	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only versions that this project has published, by its key or id.
+	Project       *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +451,13 @@ func (x *ListRecipesRequest) GetOffset() int32 {
 		return *x.Offset
 	}
 	return 0
+}
+
+func (x *ListRecipesRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
 }
 
 // ListRecipesResponse is a page of recipes.
@@ -660,6 +689,254 @@ func (x *GetRecipeLockRequest) GetVersion() string {
 	return ""
 }
 
+// ListRecipeDownloadsRequest identifies a version of a recipe.
+type ListRecipeDownloadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First part of the recipe's name, such as `demo` of `demo/chat-tiny`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe, such as `1.1.2`.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecipeDownloadsRequest) Reset() {
+	*x = ListRecipeDownloadsRequest{}
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecipeDownloadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecipeDownloadsRequest) ProtoMessage() {}
+
+func (x *ListRecipeDownloadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecipeDownloadsRequest.ProtoReflect.Descriptor instead.
+func (*ListRecipeDownloadsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_recipe_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListRecipeDownloadsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListRecipeDownloadsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListRecipeDownloadsRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ListRecipeDownloadsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListRecipeDownloadsRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+// ListRecipeDownloadsResponse has the files of a version of a recipe.
+type ListRecipeDownloadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tar file.
+	Files         []*v1.Download `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecipeDownloadsResponse) Reset() {
+	*x = ListRecipeDownloadsResponse{}
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecipeDownloadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecipeDownloadsResponse) ProtoMessage() {}
+
+func (x *ListRecipeDownloadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecipeDownloadsResponse.ProtoReflect.Descriptor instead.
+func (*ListRecipeDownloadsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_recipe_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListRecipeDownloadsResponse) GetFiles() []*v1.Download {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// PublishRecipeRequest names the package with the files of a recipe.
+type PublishRecipeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the package, `pkg_...`, which has been committed. Its project is the one that publishes the recipe: the name of
+	// the recipe begins with the key of this project.
+	PackageId     string `protobuf:"bytes,1,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishRecipeRequest) Reset() {
+	*x = PublishRecipeRequest{}
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishRecipeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishRecipeRequest) ProtoMessage() {}
+
+func (x *PublishRecipeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishRecipeRequest.ProtoReflect.Descriptor instead.
+func (*PublishRecipeRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_recipe_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PublishRecipeRequest) GetPackageId() string {
+	if x != nil {
+		return x.PackageId
+	}
+	return ""
+}
+
+// UpdateRecipeRequest contains the changes of a version.
+type UpdateRecipeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First part of the recipe's name, such as `demo` of `demo/chat-tiny`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe, such as `1.1.2`.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The new state: `active`, `deprecated` or `withdrawn`.
+	State         string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRecipeRequest) Reset() {
+	*x = UpdateRecipeRequest{}
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRecipeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRecipeRequest) ProtoMessage() {}
+
+func (x *UpdateRecipeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRecipeRequest.ProtoReflect.Descriptor instead.
+func (*UpdateRecipeRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_recipe_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateRecipeRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *UpdateRecipeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UpdateRecipeRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *UpdateRecipeRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 // TrustRecipeRequest states whether a version of a recipe is trusted.
 type TrustRecipeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -679,7 +956,7 @@ type TrustRecipeRequest struct {
 
 func (x *TrustRecipeRequest) Reset() {
 	*x = TrustRecipeRequest{}
-	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[8]
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +968,7 @@ func (x *TrustRecipeRequest) String() string {
 func (*TrustRecipeRequest) ProtoMessage() {}
 
 func (x *TrustRecipeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[8]
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +981,7 @@ func (x *TrustRecipeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrustRecipeRequest.ProtoReflect.Descriptor instead.
 func (*TrustRecipeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_recipe_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_v1_recipe_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TrustRecipeRequest) GetNamespace() string {
@@ -746,7 +1023,7 @@ var File_signalbox_registry_v1_recipe_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/registry/v1/recipe.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\"signalbox/options/v1/options.proto\"\xe8\x03\n" +
+	"\"signalbox/registry/v1/recipe.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\xb8\x04\n" +
 	"\x06Recipe\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -763,7 +1040,12 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\tresumable\x18\f \x01(\bR\tresumable\x12\x14\n" +
 	"\x05state\x18\r \x01(\tR\x05state\x12\x18\n" +
 	"\atrusted\x18\x0e \x01(\bR\atrusted\x12\x16\n" +
-	"\x06charts\x18\x0f \x03(\tR\x06charts\"Z\n" +
+	"\x06charts\x18\x0f \x03(\tR\x06charts\x12\x1d\n" +
+	"\aproject\x18\x10 \x01(\tH\x00R\aproject\x88\x01\x01\x12\x19\n" +
+	"\x05owner\x18\x11 \x01(\tH\x01R\x05owner\x88\x01\x01B\n" +
+	"\n" +
+	"\b_projectB\b\n" +
+	"\x06_owner\"Z\n" +
 	"\x0fRecipeFramework\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -777,13 +1059,16 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\tframework\x18\x05 \x01(\v2&.signalbox.registry.v1.RecipeFrameworkR\tframework\x120\n" +
 	"\x14params_schema_digest\x18\x06 \x01(\tR\x12paramsSchemaDigest\x12%\n" +
 	"\x0ecatalog_digest\x18\a \x01(\tR\rcatalogDigest\x12\x1b\n" +
-	"\tlocked_at\x18\b \x01(\tR\blockedAt\"z\n" +
+	"\tlocked_at\x18\b \x01(\tR\blockedAt\"\xb0\x01\n" +
 	"\x12ListRecipesRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\aproject\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"N\n" +
+	"\a_offsetB\n" +
+	"\n" +
+	"\b_project\"N\n" +
 	"\x13ListRecipesResponse\x127\n" +
 	"\arecipes\x18\x01 \x03(\v2\x1d.signalbox.registry.v1.RecipeR\arecipes\"Z\n" +
 	"\x10GetRecipeRequest\x12'\n" +
@@ -796,7 +1081,28 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\x14GetRecipeLockRequest\x12'\n" +
 	"\tnamespace\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tnamespace\x12\x1d\n" +
 	"\x04name\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04name\x12#\n" +
-	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xd8\x01\n" +
+	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xef\x01\n" +
+	"\x1aListRecipeDownloadsRequest\x12'\n" +
+	"\tnamespace\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tnamespace\x12\x1d\n" +
+	"\x04name\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04name\x12#\n" +
+	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12%\n" +
+	"\x05limit\x18\x04 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"R\n" +
+	"\x1bListRecipeDownloadsResponse\x123\n" +
+	"\x05files\x18\x01 \x03(\v2\x1d.signalbox.common.v1.DownloadR\x05files\"A\n" +
+	"\x14PublishRecipeRequest\x12)\n" +
+	"\n" +
+	"package_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\tpackageId\"\xbe\x01\n" +
+	"\x13UpdateRecipeRequest\x12'\n" +
+	"\tnamespace\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tnamespace\x12\x1d\n" +
+	"\x04name\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04name\x12#\n" +
+	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12:\n" +
+	"\x05state\x18\x04 \x01(\tB$\xbaH!r\x1fR\x06activeR\n" +
+	"deprecatedR\twithdrawnR\x05state\"\xd8\x01\n" +
 	"\x12TrustRecipeRequest\x12'\n" +
 	"\tnamespace\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tnamespace\x12\x1d\n" +
 	"\x04name\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04name\x12#\n" +
@@ -805,15 +1111,22 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x06digest\x12%\n" +
 	"\atrusted\x18\x05 \x01(\bB\x06\xbaH\x03\xc8\x01\x01H\x00R\atrusted\x88\x01\x01B\n" +
 	"\n" +
-	"\b_trusted2\xe7\x06\n" +
+	"\b_trusted2\x8c\v\n" +
 	"\rRecipeService\x12\x90\x01\n" +
-	"\vListRecipes\x12).signalbox.registry.v1.ListRecipesRequest\x1a*.signalbox.registry.v1.ListRecipesResponse\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x17b\arecipes\x12\f/api/recipes\x90\x02\x01\x12\x91\x01\n" +
-	"\tGetRecipe\x12'.signalbox.registry.v1.GetRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\vListRecipes\x12).signalbox.registry.v1.ListRecipesRequest\x1a*.signalbox.registry.v1.ListRecipesResponse\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x17b\arecipes\x12\f/api/recipes\x90\x02\x01\x12\x91\x01\n" +
+	"\tGetRecipe\x12'.signalbox.registry.v1.GetRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02!\x12\x1f/api/recipes/{namespace}/{name}\x90\x02\x01\x12\xb2\x01\n" +
-	"\x10GetRecipeVersion\x12..signalbox.registry.v1.GetRecipeVersionRequest\x1a\x1d.signalbox.registry.v1.Recipe\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x10GetRecipeVersion\x12..signalbox.registry.v1.GetRecipeVersionRequest\x1a\x1d.signalbox.registry.v1.Recipe\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x024\x122/api/recipes/{namespace}/{name}/versions/{version}\x90\x02\x01\x12\xbd\x01\n" +
-	"\rGetRecipeLock\x12+.signalbox.registry.v1.GetRecipeLockRequest\x1a).signalbox.registry.v1.RecipeLockDocument\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x029\x127/api/recipes/{namespace}/{name}/versions/{version}/lock\x90\x02\x01\x12\xb9\x01\n" +
+	"\rGetRecipeLock\x12+.signalbox.registry.v1.GetRecipeLockRequest\x1a).signalbox.registry.v1.RecipeLockDocument\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x029\x127/api/recipes/{namespace}/{name}/versions/{version}/lock\x90\x02\x01\x12\xdd\x01\n" +
+	"\x13ListRecipeDownloads\x121.signalbox.registry.v1.ListRecipeDownloadsRequest\x1a2.signalbox.registry.v1.ListRecipeDownloadsResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02Db\x05files\x12;/api/recipes/{namespace}/{name}/versions/{version}/download\x90\x02\x01\x12\x90\x01\n" +
+	"\rPublishRecipe\x12+.signalbox.registry.v1.PublishRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc8\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/recipes\x12\xaf\x01\n" +
+	"\fUpdateRecipe\x12*.signalbox.registry.v1.UpdateRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x027:\x01*22/api/recipes/{namespace}/{name}/versions/{version}\x90\x02\x02\x12\xb9\x01\n" +
 	"\vTrustRecipe\x12).signalbox.registry.v1.TrustRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"`\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02C:\x01*\x1a>/api/admin/recipes/{namespace}/{name}/versions/{version}/trust\x90\x02\x02BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
@@ -829,37 +1142,49 @@ func file_signalbox_registry_v1_recipe_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_recipe_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_recipe_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_signalbox_registry_v1_recipe_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_signalbox_registry_v1_recipe_proto_goTypes = []any{
-	(*Recipe)(nil),                  // 0: signalbox.registry.v1.Recipe
-	(*RecipeFramework)(nil),         // 1: signalbox.registry.v1.RecipeFramework
-	(*RecipeLockDocument)(nil),      // 2: signalbox.registry.v1.RecipeLockDocument
-	(*ListRecipesRequest)(nil),      // 3: signalbox.registry.v1.ListRecipesRequest
-	(*ListRecipesResponse)(nil),     // 4: signalbox.registry.v1.ListRecipesResponse
-	(*GetRecipeRequest)(nil),        // 5: signalbox.registry.v1.GetRecipeRequest
-	(*GetRecipeVersionRequest)(nil), // 6: signalbox.registry.v1.GetRecipeVersionRequest
-	(*GetRecipeLockRequest)(nil),    // 7: signalbox.registry.v1.GetRecipeLockRequest
-	(*TrustRecipeRequest)(nil),      // 8: signalbox.registry.v1.TrustRecipeRequest
+	(*Recipe)(nil),                      // 0: signalbox.registry.v1.Recipe
+	(*RecipeFramework)(nil),             // 1: signalbox.registry.v1.RecipeFramework
+	(*RecipeLockDocument)(nil),          // 2: signalbox.registry.v1.RecipeLockDocument
+	(*ListRecipesRequest)(nil),          // 3: signalbox.registry.v1.ListRecipesRequest
+	(*ListRecipesResponse)(nil),         // 4: signalbox.registry.v1.ListRecipesResponse
+	(*GetRecipeRequest)(nil),            // 5: signalbox.registry.v1.GetRecipeRequest
+	(*GetRecipeVersionRequest)(nil),     // 6: signalbox.registry.v1.GetRecipeVersionRequest
+	(*GetRecipeLockRequest)(nil),        // 7: signalbox.registry.v1.GetRecipeLockRequest
+	(*ListRecipeDownloadsRequest)(nil),  // 8: signalbox.registry.v1.ListRecipeDownloadsRequest
+	(*ListRecipeDownloadsResponse)(nil), // 9: signalbox.registry.v1.ListRecipeDownloadsResponse
+	(*PublishRecipeRequest)(nil),        // 10: signalbox.registry.v1.PublishRecipeRequest
+	(*UpdateRecipeRequest)(nil),         // 11: signalbox.registry.v1.UpdateRecipeRequest
+	(*TrustRecipeRequest)(nil),          // 12: signalbox.registry.v1.TrustRecipeRequest
+	(*v1.Download)(nil),                 // 13: signalbox.common.v1.Download
 }
 var file_signalbox_registry_v1_recipe_proto_depIdxs = []int32{
-	1, // 0: signalbox.registry.v1.Recipe.framework:type_name -> signalbox.registry.v1.RecipeFramework
-	1, // 1: signalbox.registry.v1.RecipeLockDocument.framework:type_name -> signalbox.registry.v1.RecipeFramework
-	0, // 2: signalbox.registry.v1.ListRecipesResponse.recipes:type_name -> signalbox.registry.v1.Recipe
-	3, // 3: signalbox.registry.v1.RecipeService.ListRecipes:input_type -> signalbox.registry.v1.ListRecipesRequest
-	5, // 4: signalbox.registry.v1.RecipeService.GetRecipe:input_type -> signalbox.registry.v1.GetRecipeRequest
-	6, // 5: signalbox.registry.v1.RecipeService.GetRecipeVersion:input_type -> signalbox.registry.v1.GetRecipeVersionRequest
-	7, // 6: signalbox.registry.v1.RecipeService.GetRecipeLock:input_type -> signalbox.registry.v1.GetRecipeLockRequest
-	8, // 7: signalbox.registry.v1.RecipeService.TrustRecipe:input_type -> signalbox.registry.v1.TrustRecipeRequest
-	4, // 8: signalbox.registry.v1.RecipeService.ListRecipes:output_type -> signalbox.registry.v1.ListRecipesResponse
-	0, // 9: signalbox.registry.v1.RecipeService.GetRecipe:output_type -> signalbox.registry.v1.Recipe
-	0, // 10: signalbox.registry.v1.RecipeService.GetRecipeVersion:output_type -> signalbox.registry.v1.Recipe
-	2, // 11: signalbox.registry.v1.RecipeService.GetRecipeLock:output_type -> signalbox.registry.v1.RecipeLockDocument
-	0, // 12: signalbox.registry.v1.RecipeService.TrustRecipe:output_type -> signalbox.registry.v1.Recipe
-	8, // [8:13] is the sub-list for method output_type
-	3, // [3:8] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	1,  // 0: signalbox.registry.v1.Recipe.framework:type_name -> signalbox.registry.v1.RecipeFramework
+	1,  // 1: signalbox.registry.v1.RecipeLockDocument.framework:type_name -> signalbox.registry.v1.RecipeFramework
+	0,  // 2: signalbox.registry.v1.ListRecipesResponse.recipes:type_name -> signalbox.registry.v1.Recipe
+	13, // 3: signalbox.registry.v1.ListRecipeDownloadsResponse.files:type_name -> signalbox.common.v1.Download
+	3,  // 4: signalbox.registry.v1.RecipeService.ListRecipes:input_type -> signalbox.registry.v1.ListRecipesRequest
+	5,  // 5: signalbox.registry.v1.RecipeService.GetRecipe:input_type -> signalbox.registry.v1.GetRecipeRequest
+	6,  // 6: signalbox.registry.v1.RecipeService.GetRecipeVersion:input_type -> signalbox.registry.v1.GetRecipeVersionRequest
+	7,  // 7: signalbox.registry.v1.RecipeService.GetRecipeLock:input_type -> signalbox.registry.v1.GetRecipeLockRequest
+	8,  // 8: signalbox.registry.v1.RecipeService.ListRecipeDownloads:input_type -> signalbox.registry.v1.ListRecipeDownloadsRequest
+	10, // 9: signalbox.registry.v1.RecipeService.PublishRecipe:input_type -> signalbox.registry.v1.PublishRecipeRequest
+	11, // 10: signalbox.registry.v1.RecipeService.UpdateRecipe:input_type -> signalbox.registry.v1.UpdateRecipeRequest
+	12, // 11: signalbox.registry.v1.RecipeService.TrustRecipe:input_type -> signalbox.registry.v1.TrustRecipeRequest
+	4,  // 12: signalbox.registry.v1.RecipeService.ListRecipes:output_type -> signalbox.registry.v1.ListRecipesResponse
+	0,  // 13: signalbox.registry.v1.RecipeService.GetRecipe:output_type -> signalbox.registry.v1.Recipe
+	0,  // 14: signalbox.registry.v1.RecipeService.GetRecipeVersion:output_type -> signalbox.registry.v1.Recipe
+	2,  // 15: signalbox.registry.v1.RecipeService.GetRecipeLock:output_type -> signalbox.registry.v1.RecipeLockDocument
+	9,  // 16: signalbox.registry.v1.RecipeService.ListRecipeDownloads:output_type -> signalbox.registry.v1.ListRecipeDownloadsResponse
+	0,  // 17: signalbox.registry.v1.RecipeService.PublishRecipe:output_type -> signalbox.registry.v1.Recipe
+	0,  // 18: signalbox.registry.v1.RecipeService.UpdateRecipe:output_type -> signalbox.registry.v1.Recipe
+	0,  // 19: signalbox.registry.v1.RecipeService.TrustRecipe:output_type -> signalbox.registry.v1.Recipe
+	12, // [12:20] is the sub-list for method output_type
+	4,  // [4:12] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_recipe_proto_init() }
@@ -867,15 +1192,17 @@ func file_signalbox_registry_v1_recipe_proto_init() {
 	if File_signalbox_registry_v1_recipe_proto != nil {
 		return
 	}
+	file_signalbox_registry_v1_recipe_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_registry_v1_recipe_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_registry_v1_recipe_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_registry_v1_recipe_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_recipe_proto_rawDesc), len(file_signalbox_registry_v1_recipe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,18 +19,22 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RecipeService_ListRecipes_FullMethodName      = "/signalbox.registry.v1.RecipeService/ListRecipes"
-	RecipeService_GetRecipe_FullMethodName        = "/signalbox.registry.v1.RecipeService/GetRecipe"
-	RecipeService_GetRecipeVersion_FullMethodName = "/signalbox.registry.v1.RecipeService/GetRecipeVersion"
-	RecipeService_GetRecipeLock_FullMethodName    = "/signalbox.registry.v1.RecipeService/GetRecipeLock"
-	RecipeService_TrustRecipe_FullMethodName      = "/signalbox.registry.v1.RecipeService/TrustRecipe"
+	RecipeService_ListRecipes_FullMethodName         = "/signalbox.registry.v1.RecipeService/ListRecipes"
+	RecipeService_GetRecipe_FullMethodName           = "/signalbox.registry.v1.RecipeService/GetRecipe"
+	RecipeService_GetRecipeVersion_FullMethodName    = "/signalbox.registry.v1.RecipeService/GetRecipeVersion"
+	RecipeService_GetRecipeLock_FullMethodName       = "/signalbox.registry.v1.RecipeService/GetRecipeLock"
+	RecipeService_ListRecipeDownloads_FullMethodName = "/signalbox.registry.v1.RecipeService/ListRecipeDownloads"
+	RecipeService_PublishRecipe_FullMethodName       = "/signalbox.registry.v1.RecipeService/PublishRecipe"
+	RecipeService_UpdateRecipe_FullMethodName        = "/signalbox.registry.v1.RecipeService/UpdateRecipe"
+	RecipeService_TrustRecipe_FullMethodName         = "/signalbox.registry.v1.RecipeService/TrustRecipe"
 )
 
 // RecipeServiceClient is the client API for RecipeService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RecipeService shows the catalog that submissions are checked against.
+// RecipeService manages the catalog that submissions are checked against: the recipes that come with the installation,
+// and those that projects publish.
 type RecipeServiceClient interface {
 	// ListRecipes lists all versions of all recipes, sorted by name and version as texts.
 	ListRecipes(ctx context.Context, in *ListRecipesRequest, opts ...grpc.CallOption) (*ListRecipesResponse, error)
@@ -40,6 +44,14 @@ type RecipeServiceClient interface {
 	GetRecipeVersion(ctx context.Context, in *GetRecipeVersionRequest, opts ...grpc.CallOption) (*Recipe, error)
 	// GetRecipeLock returns recipe.lock.json of a version. A job that uses the version contains this document.
 	GetRecipeLock(ctx context.Context, in *GetRecipeLockRequest, opts ...grpc.CallOption) (*RecipeLockDocument, error)
+	// ListRecipeDownloads returns a signed URL of the files of a version. They are one tar file, which may be gzipped.
+	ListRecipeDownloads(ctx context.Context, in *ListRecipeDownloadsRequest, opts ...grpc.CallOption) (*ListRecipeDownloadsResponse, error)
+	// PublishRecipe publishes a package as a version of a recipe. The package has recipe.json, which names the recipe, the
+	// version and the command. A version never changes: to publish it again with the same content returns it, with 200,
+	// and with another content is a conflict.
+	PublishRecipe(ctx context.Context, in *PublishRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
+	// UpdateRecipe changes the state of a version that a project has published.
+	UpdateRecipe(ctx context.Context, in *UpdateRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
 	// TrustRecipe sets whether an administrator trusts a version with protected datasets. The trust is bound to the
 	// digest: a version whose content changes is not trusted any more. Versions that the installation ships stay trusted.
 	TrustRecipe(ctx context.Context, in *TrustRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
@@ -93,6 +105,36 @@ func (c *recipeServiceClient) GetRecipeLock(ctx context.Context, in *GetRecipeLo
 	return out, nil
 }
 
+func (c *recipeServiceClient) ListRecipeDownloads(ctx context.Context, in *ListRecipeDownloadsRequest, opts ...grpc.CallOption) (*ListRecipeDownloadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRecipeDownloadsResponse)
+	err := c.cc.Invoke(ctx, RecipeService_ListRecipeDownloads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *recipeServiceClient) PublishRecipe(ctx context.Context, in *PublishRecipeRequest, opts ...grpc.CallOption) (*Recipe, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Recipe)
+	err := c.cc.Invoke(ctx, RecipeService_PublishRecipe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *recipeServiceClient) UpdateRecipe(ctx context.Context, in *UpdateRecipeRequest, opts ...grpc.CallOption) (*Recipe, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Recipe)
+	err := c.cc.Invoke(ctx, RecipeService_UpdateRecipe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *recipeServiceClient) TrustRecipe(ctx context.Context, in *TrustRecipeRequest, opts ...grpc.CallOption) (*Recipe, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Recipe)
@@ -107,7 +149,8 @@ func (c *recipeServiceClient) TrustRecipe(ctx context.Context, in *TrustRecipeRe
 // All implementations must embed UnimplementedRecipeServiceServer
 // for forward compatibility.
 //
-// RecipeService shows the catalog that submissions are checked against.
+// RecipeService manages the catalog that submissions are checked against: the recipes that come with the installation,
+// and those that projects publish.
 type RecipeServiceServer interface {
 	// ListRecipes lists all versions of all recipes, sorted by name and version as texts.
 	ListRecipes(context.Context, *ListRecipesRequest) (*ListRecipesResponse, error)
@@ -117,6 +160,14 @@ type RecipeServiceServer interface {
 	GetRecipeVersion(context.Context, *GetRecipeVersionRequest) (*Recipe, error)
 	// GetRecipeLock returns recipe.lock.json of a version. A job that uses the version contains this document.
 	GetRecipeLock(context.Context, *GetRecipeLockRequest) (*RecipeLockDocument, error)
+	// ListRecipeDownloads returns a signed URL of the files of a version. They are one tar file, which may be gzipped.
+	ListRecipeDownloads(context.Context, *ListRecipeDownloadsRequest) (*ListRecipeDownloadsResponse, error)
+	// PublishRecipe publishes a package as a version of a recipe. The package has recipe.json, which names the recipe, the
+	// version and the command. A version never changes: to publish it again with the same content returns it, with 200,
+	// and with another content is a conflict.
+	PublishRecipe(context.Context, *PublishRecipeRequest) (*Recipe, error)
+	// UpdateRecipe changes the state of a version that a project has published.
+	UpdateRecipe(context.Context, *UpdateRecipeRequest) (*Recipe, error)
 	// TrustRecipe sets whether an administrator trusts a version with protected datasets. The trust is bound to the
 	// digest: a version whose content changes is not trusted any more. Versions that the installation ships stay trusted.
 	TrustRecipe(context.Context, *TrustRecipeRequest) (*Recipe, error)
@@ -141,6 +192,15 @@ func (UnimplementedRecipeServiceServer) GetRecipeVersion(context.Context, *GetRe
 }
 func (UnimplementedRecipeServiceServer) GetRecipeLock(context.Context, *GetRecipeLockRequest) (*RecipeLockDocument, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRecipeLock not implemented")
+}
+func (UnimplementedRecipeServiceServer) ListRecipeDownloads(context.Context, *ListRecipeDownloadsRequest) (*ListRecipeDownloadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRecipeDownloads not implemented")
+}
+func (UnimplementedRecipeServiceServer) PublishRecipe(context.Context, *PublishRecipeRequest) (*Recipe, error) {
+	return nil, status.Error(codes.Unimplemented, "method PublishRecipe not implemented")
+}
+func (UnimplementedRecipeServiceServer) UpdateRecipe(context.Context, *UpdateRecipeRequest) (*Recipe, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateRecipe not implemented")
 }
 func (UnimplementedRecipeServiceServer) TrustRecipe(context.Context, *TrustRecipeRequest) (*Recipe, error) {
 	return nil, status.Error(codes.Unimplemented, "method TrustRecipe not implemented")
@@ -238,6 +298,60 @@ func _RecipeService_GetRecipeLock_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RecipeService_ListRecipeDownloads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRecipeDownloadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RecipeServiceServer).ListRecipeDownloads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RecipeService_ListRecipeDownloads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RecipeServiceServer).ListRecipeDownloads(ctx, req.(*ListRecipeDownloadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RecipeService_PublishRecipe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PublishRecipeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RecipeServiceServer).PublishRecipe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RecipeService_PublishRecipe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RecipeServiceServer).PublishRecipe(ctx, req.(*PublishRecipeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RecipeService_UpdateRecipe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateRecipeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RecipeServiceServer).UpdateRecipe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RecipeService_UpdateRecipe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RecipeServiceServer).UpdateRecipe(ctx, req.(*UpdateRecipeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RecipeService_TrustRecipe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TrustRecipeRequest)
 	if err := dec(in); err != nil {
@@ -278,6 +392,18 @@ var RecipeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetRecipeLock",
 			Handler:    _RecipeService_GetRecipeLock_Handler,
+		},
+		{
+			MethodName: "ListRecipeDownloads",
+			Handler:    _RecipeService_ListRecipeDownloads_Handler,
+		},
+		{
+			MethodName: "PublishRecipe",
+			Handler:    _RecipeService_PublishRecipe_Handler,
+		},
+		{
+			MethodName: "UpdateRecipe",
+			Handler:    _RecipeService_UpdateRecipe_Handler,
 		},
 		{
 			MethodName: "TrustRecipe",

@@ -34,6 +34,8 @@ func checkHardware(d *Draft) error {
 // Runtime returns what the job needs from its nodes, see fleet.Offers.
 func Runtime(d *Draft) string {
 	switch r := d.Spec.Runtime; {
+	case r == nil && d.Recipe != nil && d.Recipe.Environment != nil && d.Recipe.Environment.Lock != "":
+		return fleet.RuntimeRequirements
 	case r == nil || r.Image != nil:
 		return ""
 	case r.Node != "":

@@ -15,7 +15,7 @@ import (
 // fixed implements the lookups with constant results.
 type fixed struct{}
 
-func (f fixed) Resolve(_ context.Context, recipe string, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
+func (f fixed) Resolve(_ context.Context, recipe jobspec.RecipeRef, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
 	out := &jobspec.Resolved{Inputs: f.inputs(b)}
 	var err error
 	if p.Lock == "bad.txt" {
@@ -26,7 +26,7 @@ func (f fixed) Resolve(_ context.Context, recipe string, p jobspec.PackageRef, b
 			return nil, err
 		}
 	}
-	out.Recipes, err = f.recipes(recipe)
+	out.Recipes, err = f.recipes(recipe.Name)
 	return out, err
 }
 

@@ -56,7 +56,7 @@ type NodeFacts struct {
 type Catalog interface {
 	// Resolve returns everything that a submission refers to. If the registry does not accept the package or the lock in
 	// it, Resolve returns the refusal of the package's gate.
-	Resolve(ctx context.Context, recipe string, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error)
+	Resolve(ctx context.Context, recipe jobspec.RecipeRef, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error)
 	// Bind resolves the bindings once more when a job is about to be admitted, and records that the job reads the
 	// protected datasets among them.
 	Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error)
@@ -117,7 +117,7 @@ func pure(check func(d *Draft) error) func(context.Context, *Draft) error {
 // resolve reads everything that the draft refers to from the registry, unless an earlier gate has already done so.
 func (w *Inputs) resolve(ctx context.Context, d *Draft, p jobspec.PackageRef) (err error) {
 	if d.found == nil {
-		d.found, err = w.Catalog.Resolve(ctx, d.Spec.Recipe.Name, p, d.Spec.Bindings)
+		d.found, err = w.Catalog.Resolve(ctx, d.Spec.Recipe, p, d.Spec.Bindings)
 	}
 	return err
 }

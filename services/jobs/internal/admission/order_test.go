@@ -52,7 +52,7 @@ type recorder struct {
 	names []string
 }
 
-func (a *recorder) Resolve(ctx context.Context, recipe string, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
+func (a *recorder) Resolve(ctx context.Context, recipe jobspec.RecipeRef, p jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
 	a.names = append(a.names, "registry")
 	return a.fixed.Resolve(ctx, recipe, p, b)
 }

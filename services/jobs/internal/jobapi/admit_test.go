@@ -34,13 +34,13 @@ func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) er
 // open implements the lookups of admission.Inputs so that the job that the tests submit passes every gate.
 type open struct{}
 
-func (o open) Resolve(ctx context.Context, name string, _ jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
-	if name == "broken/catalog" {
+func (o open) Resolve(ctx context.Context, ref jobspec.RecipeRef, _ jobspec.PackageRef, b jobspec.Bindings) (*jobspec.Resolved, error) {
+	if ref.Name == "broken/catalog" {
 		return nil, fault.New(fault.Unavailable, "", "the registry is down")
 	}
 	in, err := o.Bind(ctx, b)
 	return &jobspec.Resolved{Inputs: in, Recipes: []jobspec.Recipe{{
-		Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
+		Name: ref.Name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
 	}}}, err
 }
 

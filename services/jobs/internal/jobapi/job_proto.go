@@ -172,6 +172,8 @@ func environmentOf(d *admission.Draft) *jobsv1.EnvironmentSpec {
 	env := jobspec.EnvironmentToProto(d.Recipe.Environment)
 	if r := d.Spec.Runtime; r != nil {
 		env = &jobsv1.EnvironmentSpec{Sdk: env.GetSdk(), Lock: r.Requirements, Python: r.Node, Project: d.Project.ID}
+	} else if env.GetLock() != "" {
+		env.Project = d.Project.ID
 	}
 	return env
 }

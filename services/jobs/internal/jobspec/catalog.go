@@ -36,6 +36,7 @@ type Object struct {
 // Environment is the Python environment of a recipe.
 type Environment struct {
 	Requirements, Digest string
+	Lock                 string // path of the lock in the recipe's package, if a project has published the recipe
 	SDK                  bool
 }
 
@@ -52,7 +53,7 @@ type PackageRef struct{ ID, Lock string }
 
 // Resolved is what the registry has for the references of a submission.
 type Resolved struct {
-	Recipes []Recipe // every version of the recipe, or none if the recipe is unknown
+	Recipes []Recipe // the version of the recipe or, if it does not exist, another one; none if the recipe is unknown
 	Package *Object  // nil if no package was requested
 	Inputs  *Inputs
 }

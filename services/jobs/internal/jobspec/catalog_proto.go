@@ -19,9 +19,9 @@ type Registry struct {
 
 // Resolve returns everything that a submission refers to and that the caller in ctx may see. If the registry
 // does not accept the package or the lock in it, Resolve returns the refusal of the package's gate.
-func (c *Registry) Resolve(ctx context.Context, recipe string, p PackageRef, b Bindings) (*Resolved, error) {
+func (c *Registry) Resolve(ctx context.Context, recipe RecipeRef, p PackageRef, b Bindings) (*Resolved, error) {
 	resp, err := c.Client.ResolveSubmission(ctx, &registrypeerv1.ResolveSubmissionRequest{
-		Recipe: recipe, PackageId: p.ID, Lock: p.Lock, Bindings: bindingsToProto(b),
+		Recipe: recipe.Name, Version: recipe.Version, PackageId: p.ID, Lock: p.Lock, Bindings: bindingsToProto(b),
 	})
 	if err != nil {
 		return nil, err

@@ -39,12 +39,12 @@ func EnvironmentToProto(e *Environment) *jobsv1.EnvironmentSpec {
 	if e == nil {
 		return nil
 	}
-	return &jobsv1.EnvironmentSpec{Requirements: e.Requirements, Digest: e.Digest, Sdk: e.SDK}
+	return &jobsv1.EnvironmentSpec{Requirements: e.Requirements, Digest: e.Digest, Sdk: e.SDK, Lock: e.Lock}
 }
 
 func environmentFromProto(m *jobsv1.EnvironmentSpec) *Environment {
 	if m == nil {
 		return nil
 	}
-	return &Environment{Requirements: m.GetRequirements(), Digest: m.GetDigest(), SDK: m.GetSdk()}
+	return &Environment{Requirements: m.GetRequirements(), Digest: m.GetDigest(), SDK: m.GetSdk(), Lock: m.GetLock()}
 }

@@ -63,33 +63,45 @@ func New(
 	return &Server{Pool: pool, Blobs: blobs, Seeder: seeder, Audit: trail, Log: log, missingPacks: missing}, nil
 }
 
-// GetCatalogRecipe returns every version of a recipe.
+// maxCatalogRecipes is the maximum number of versions of a recipe in the response to GetCatalogRecipe.
+const maxCatalogRecipes = 100
+
+// GetCatalogRecipe returns the newest versions of a recipe.
 func (s *Server) GetCatalogRecipe(
 	ctx context.Context, in *registrypeerv1.GetCatalogRecipeRequest,
 ) (*registrypeerv1.GetCatalogRecipeResponse, error) {
-	if err := s.Seeder.Await(ctx); err != nil {
-		return nil, err
+	versions, err := s.versions(ctx, in.GetName(), "", maxCatalogRecipes)
+	if err == nil && len(versions) == 0 {
+		err = fault.Absentf("recipe", in.GetName())
 	}
-	found, err := s.Recipes.VersionsOf(ctx, s.Pool, in.GetName())
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 {
-		return nil, fault.Absentf("recipe", in.GetName())
+	return &registrypeerv1.GetCatalogRecipeResponse{Versions: versions}, nil
+}
+
+// versions returns the given version of a recipe, if the caller can see it, and other versions, at most limit in all.
+func (s *Server) versions(ctx context.Context, name, version string, limit int) ([]*registrypeerv1.CatalogRecipe, error) {
+	if err := s.Seeder.Await(ctx); err != nil {
+		return nil, err
 	}
-	out := &registrypeerv1.GetCatalogRecipeResponse{}
+	found, err := s.Recipes.Candidates(ctx, s.Pool, authn.CallerOf(ctx).Reads(), name, version, limit)
+	if err != nil {
+		return nil, err
+	}
+	var out []*registrypeerv1.CatalogRecipe
 	for _, v := range found {
 		entry, err := recipe.ToCatalog(v)
 		if err != nil {
 			return nil, err
 		}
-		out.Versions = append(out.Versions, entry)
+		out = append(out, entry)
 	}
 	return out, nil
 }
 
-// ResolveSubmission returns the versions of a recipe, an accepted package and the resolved bindings. The list of
-// versions is empty if the recipe is unknown.
+// ResolveSubmission returns a version of a recipe, an accepted package and the resolved bindings. If the recipe has no
+// such version, it returns another one; the list of versions is empty if the recipe is unknown or hidden.
 func (s *Server) ResolveSubmission(
 	ctx context.Context, in *registrypeerv1.ResolveSubmissionRequest,
 ) (*registrypeerv1.ResolveSubmissionResponse, error) {
@@ -99,16 +111,20 @@ func (s *Server) ResolveSubmission(
 		if err != nil {
 			return nil, err
 		}
-		if err := codepackage.CheckLock(ctx, s.Blobs, found, in.GetLock()); err != nil {
+		if err := codepackage.CheckLock(ctx, s.Blobs, found, in.GetLock(), "spec.runtime.requirements"); err != nil {
 			return nil, err
 		}
 		out.Package = codepackage.ToObject(found)
 	}
-	found, err := s.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: in.GetRecipe()})
-	if err != nil && !fault.Is(err, fault.Absent) {
+	limit := 1
+	if in.GetVersion() == "" {
+		limit = maxCatalogRecipes
+	}
+	versions, err := s.versions(ctx, in.GetRecipe(), in.GetVersion(), limit)
+	if err != nil {
 		return nil, err
 	}
-	out.Versions = found.GetVersions()
+	out.Versions = versions
 	out.Bindings, _, err = s.resolve(ctx, in.GetBindings())
 	out.Bindings = apart(in.GetBindings(), out.GetBindings())
 	return out, err

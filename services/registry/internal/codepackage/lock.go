@@ -15,9 +15,9 @@ import (
 // lock. The locks of larger packages are checked only by the node, which unpacks them anyway.
 const maxLocked = 64 << 20
 
-// CheckLock refuses a job whose lock of Python packages is not in its package, or that the node would refuse. The package
-// has been accepted.
-func CheckLock(ctx context.Context, blobs blob.Store, b *Bundle, lock string) error {
+// CheckLock refuses a lock of Python packages that is not in the package, or that the node would refuse. The package has
+// been accepted. The text member says where the path of the lock was set.
+func CheckLock(ctx context.Context, blobs blob.Store, b *Bundle, lock, member string) error {
 	if lock == "" || b.Size > maxLocked {
 		return nil
 	}
@@ -34,7 +34,7 @@ func CheckLock(ctx context.Context, blobs blob.Store, b *Bundle, lock string) er
 		return err
 	}
 	if !found {
-		return Refuse("the package has no file %s; correct spec.runtime.requirements, or add the file", lock)
+		return Refuse("the package has no file %s; correct %s, or add the file", lock, member)
 	}
 	_, err = pylock.Parse(lock, content)
 	if refusal, ok := errors.AsType[*pylock.Error](err); ok {

@@ -202,7 +202,11 @@ func (s *Server) remove(ctx context.Context, tx pgx.Tx, m *Model) error {
 	if err != nil {
 		return err
 	}
-	if len(users) > 0 {
+	adapters, err := s.Store.Adapters(ctx, tx, m)
+	if err != nil {
+		return err
+	}
+	if users = append(users, adapters...); len(users) > 0 {
 		return inUse("model "+m.Name, users)
 	}
 	if _, err := s.Events.Append(ctx, tx, event.Event{SubjectKind: SubjectKind, SubjectID: m.ID, Type: "deleted"}); err != nil {

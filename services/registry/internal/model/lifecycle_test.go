@@ -191,6 +191,28 @@ func TestListModelHistory_atTime(t *testing.T) {
 	require.Equal(t, "it is better", found.GetEntries()[0].GetNote())
 }
 
+func TestDeleteModel_baseOfAdapters(t *testing.T) {
+	t.Parallel()
+	s := newModelHarness(t, 1)
+	other, err := s.CreateModel(ann(t), &registryv1.CreateModelRequest{Name: "other", Project: "team"})
+	require.NoError(t, err)
+	exec := func(sql string, args ...any) {
+		_, err := s.pool.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}
+	exec(`INSERT INTO model_version SELECT (jsonb_populate_record(v, jsonb_build_object('id', 'mv_adapter', 'model_id', $1::text, 'base', 'mdl/team/m@1'))).*
+		FROM model_version v`, other.GetId())
+	remove := func() error {
+		_, err := s.DeleteModel(ann(t), &registryv1.DeleteModelRequest{ModelId: s.m.GetId()})
+		return err
+	}
+	require.ErrorContains(t, remove(), "model m is in use by adapter mdl/team/other@1")
+	exec(`UPDATE model SET project_id = 'prj_9' WHERE id = $1`, other.GetId())
+	require.ErrorContains(t, remove(), "model m is in use by an adapter in another project")
+	exec(`UPDATE model_version SET base = 'mdl/team/m-2@1' WHERE id = 'mv_adapter'`)
+	require.NoError(t, remove())
+}
+
 func TestDeleteModel_keepsReferencedRows(t *testing.T) {
 	t.Parallel()
 	for name, referred := range map[string]bool{"unreferenced": false, "referenced by an old revision": true} {

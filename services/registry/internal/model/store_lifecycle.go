@@ -113,6 +113,24 @@ func (Store) Users(ctx context.Context, q pg.Querier, modelID string, number int
 	return found, nil
 }
 
+// Adapters returns up to mostUsers adapters of other models that belong to a version of the model. The names of those in
+// other projects are not returned.
+func (Store) Adapters(ctx context.Context, q pg.Querier, m *Model) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT CASE WHEN m.project_id = $4 THEN 'adapter mdl/' || m.project || '/' || m.name || '@' || v.version
+			ELSE 'an adapter in another project' END
+		FROM model_version v JOIN model m ON m.id = v.model_id
+		WHERE starts_with(v.base, 'mdl/' || $1::text || '/' || $2::text || '@') AND m.id <> $3 AND m.deleted_at IS NULL
+		ORDER BY v.created_at, v.id LIMIT $5`, m.Project, m.Name, m.ID, m.ProjectID, mostUsers)
+	if err != nil {
+		return nil, fmt.Errorf("find the adapters of a model: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("find the adapters of a model: %w", err)
+	}
+	return found, nil
+}
+
 // Delete deletes the rows of a locked model. If a revision refers to the model, Delete only marks it as deleted.
 func (Store) Delete(ctx context.Context, tx pgx.Tx, modelID string, at time.Time) error {
 	var referred bool

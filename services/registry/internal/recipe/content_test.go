@@ -15,7 +15,7 @@ func TestListRecipes_readsContentOncePerDigest(t *testing.T) {
 	d := open(t, catalog())
 	d.ship(catalog())
 	tiny := func() *registryv1.Recipe {
-		got, err := d.ListRecipes(t.Context(), &registryv1.ListRecipesRequest{})
+		got, err := d.ListRecipes(someone(t), &registryv1.ListRecipesRequest{})
 		require.NoError(t, err)
 		for _, r := range got.GetRecipes() {
 			if r.GetName() == "sft/tiny" {

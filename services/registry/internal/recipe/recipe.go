@@ -1,6 +1,7 @@
 // Package recipe owns the recipe catalog, against which job submissions are checked. It contains the recipes that are
-// built into this binary. Each version of a recipe has a digest, a tree in the object store and a lock document. The
-// content identified by a digest never changes.
+// built into this binary and those that projects publish. Each version of a recipe has a digest, a tree in the object
+// store and a lock document. The content identified by a digest never changes, and neither does a version that a project
+// has published.
 package recipe
 
 import (
@@ -11,13 +12,16 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/canon"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 )
 
 // The states of a version.
 const (
-	StateActive    = "active"
-	StateWithdrawn = "withdrawn"
+	StateActive     = "active"
+	StateDeprecated = "deprecated"
+	StateWithdrawn  = "withdrawn"
 )
 
 // Manifest holds the members of recipe.json that the registry reads.
@@ -31,6 +35,8 @@ type Manifest struct {
 		Name      string `json:"name"`
 		RuntimeID string `json:"runtime_id"`
 		Image     string `json:"image"`
+		// Python is for readers. The requirements decide which interpreters they fit.
+		Python string `json:"python"`
 	} `json:"framework"`
 	Entrypoint    []string        `json:"entrypoint"`
 	Requirements  string          `json:"requirements"`
@@ -48,6 +54,8 @@ type Manifest struct {
 // Version is one version of a recipe.
 type Version struct {
 	Manifest
+	// Owner is empty if the version comes with the installation.
+	access.Owner
 
 	Digest string
 	// Text is the verbatim manifest. RequirementsText is the content of the requirements file that the manifest names.
@@ -107,8 +115,14 @@ func digest(manifest []byte, treeSHA256 string) (string, error) {
 	return canon.Digest(raw)
 }
 
-// TreeKey returns the object key of the tree.
-func (v *Version) TreeKey() string { return "recipes/sha256/" + v.TreeSHA256 + ".tar" }
+// TreeKey returns the object key of the tree. The tree of a version that a project has published is the package of this
+// project.
+func (v *Version) TreeKey() string {
+	if v.ProjectID != "" {
+		return codepackage.Key(v.ProjectID, v.TreeSHA256)
+	}
+	return "recipes/sha256/" + v.TreeSHA256 + ".tar"
+}
 
 // RequiredDatasets returns the names of the inputs to which a submission must bind a dataset.
 func (v *Version) RequiredDatasets() ([]string, error) {
@@ -132,7 +146,7 @@ func (v *Version) RequiredDatasets() ([]string, error) {
 	return names, nil
 }
 
-// CatalogDigest returns the digest of the whole catalog. The versions must be in the order of List.
+// CatalogDigest returns the digest of versions, which must be in the order of List.
 func CatalogDigest(versions []*Version) (string, error) {
 	type entry struct {
 		Name    string `json:"name"`

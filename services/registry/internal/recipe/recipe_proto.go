@@ -17,12 +17,16 @@ const timeLayout = "2006-01-02T15:04:05.000000-07:00"
 
 // ToProto converts a version for the API.
 func ToProto(v *Version) *registryv1.Recipe {
-	return &registryv1.Recipe{
+	m := &registryv1.Recipe{
 		Name: v.Name, Version: v.Manifest.Version, Digest: v.Digest, Title: v.Title, Description: v.Description,
 		Framework: framework(v), ParamsSchema: v.ParamsSchema, ResourcesHint: v.ResourcesHint, Inputs: v.Inputs,
 		Outputs: v.Outputs, Metrics: v.Metrics, Resumable: v.Resumable, State: v.State, Trusted: v.Trusted(),
 		Charts: v.Charts,
 	}
+	if v.ProjectID != "" {
+		m.Project, m.Owner = &v.Project, &v.UserName
+	}
+	return m
 }
 
 func framework(v *Version) *registryv1.RecipeFramework {
@@ -48,12 +52,21 @@ func ToCatalog(v *Version) (*registrypeerv1.CatalogRecipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(v.RequirementsText))
 	return &registrypeerv1.CatalogRecipe{
 		Recipe: ToProto(v), Entrypoint: v.Entrypoint, RequiredDatasets: required,
 		Package: &jobsv1.ObjectRef{
 			Path: "package.tar", Uri: blob.URI(v.TreeKey()), SizeBytes: v.TreeBytes, Sha256: v.TreeSHA256, Unpack: true,
 		},
-		Environment: &jobsv1.EnvironmentSpec{Requirements: v.RequirementsText, Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true},
+		Environment: environment(v),
 	}, nil
+}
+
+// environment returns the environment of the jobs of a version. The requirements that a project has published are those
+// of a user: a node reads them from the tree and installs only wheels.
+func environment(v *Version) *jobsv1.EnvironmentSpec {
+	if v.ProjectID != "" && v.Requirements != "" {
+		return &jobsv1.EnvironmentSpec{Lock: v.Requirements, Sdk: true}
+	}
+	sum := sha256.Sum256([]byte(v.RequirementsText))
+	return &jobsv1.EnvironmentSpec{Requirements: v.RequirementsText, Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true}
 }

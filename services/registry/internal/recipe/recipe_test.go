@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
@@ -184,37 +185,37 @@ func TestStore_catalog(t *testing.T) {
 	first := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for _, p := range all {
 		p.LockedAt = first
-		replaced, err := s.Put(t.Context(), pool, p.Version)
+		did, err := s.Ship(t.Context(), pool, p.Version)
 		require.NoError(t, err)
-		require.False(t, replaced)
+		require.Equal(t, added, did)
 	}
 	p := all[1]
 	p.LockedAt = first.Add(time.Hour)
-	replaced, err := s.Put(t.Context(), pool, p.Version)
+	did, err := s.Ship(t.Context(), pool, p.Version)
 	require.NoError(t, err)
-	require.False(t, replaced, "storing the same version again changes nothing")
-	got, err := s.Get(t.Context(), pool, "sft/tiny", "1.0")
+	require.Equal(t, unchanged, did, "storing the same version again changes nothing")
+	got, err := s.Get(t.Context(), pool, access.ServiceScope(), "sft/tiny", "1.0")
 	require.NoError(t, err)
 	require.True(t, first.Equal(got.LockedAt), "LockedAt changes only with the digest")
 	require.Equal(t, p.Text, got.Text)
 	before, err := CatalogDigest([]*Version{all[0].Version, got})
 	require.NoError(t, err)
 	p.Digest = "sha256:other"
-	replaced, err = s.Put(t.Context(), pool, p.Version)
+	did, err = s.Ship(t.Context(), pool, p.Version)
 	require.NoError(t, err)
-	require.True(t, replaced)
-	kept, err := s.All(t.Context(), pool)
+	require.Equal(t, replaced, did)
+	kept, err := s.Shipped(t.Context(), pool)
 	require.NoError(t, err)
 	after, err := CatalogDigest(kept)
 	require.NoError(t, err)
 	require.NotEqual(t, before, after)
 	require.Equal(t, "sha256:other", kept[1].Digest)
-	_, err = s.Get(t.Context(), pool, "sft/tiny", "9")
+	_, err = s.Get(t.Context(), pool, access.ServiceScope(), "sft/tiny", "9")
 	require.True(t, fault.Is(err, fault.Absent))
-	some, err := s.List(t.Context(), pool, request.Page{Limit: 1, Offset: 1}, &Contents{})
+	some, err := s.List(t.Context(), pool, access.ServiceScope(), Filter{}, request.Page{Limit: 1, Offset: 1}, &Contents{})
 	require.NoError(t, err)
 	require.Equal(t, "sft/tiny", some[0].Name)
-	none, err := s.VersionsOf(t.Context(), pool, "none")
+	none, err := s.Heads(t.Context(), pool, access.ServiceScope(), "none")
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

@@ -64,13 +64,17 @@ func (s *Seeder) RunOnce(ctx context.Context) error {
 			return err
 		}
 		p.LockedAt = s.Clock.Now()
-		replaced, err := s.Store.Put(ctx, s.Pool, p.Version)
+		did, err := s.Store.Ship(ctx, s.Pool, p.Version)
 		if err != nil {
 			return err
 		}
-		if replaced {
+		switch did {
+		case taken:
+			s.Log.WarnContext(ctx, "a project has published a recipe of this name; that of this release cannot be used", "recipe", p.Name)
+		case replaced:
 			s.Log.WarnContext(ctx, "recipe changed without a new version; existing locks no longer match",
 				"recipe", p.Name, "version", p.Manifest.Version, "digest", p.Digest)
+		case unchanged, added:
 		}
 	}
 	s.once.Do(func() { close(s.Done) })

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -23,8 +25,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
@@ -49,6 +53,20 @@ func (s *trees) Put(_ context.Context, key string, r io.Reader, _ int64, _ strin
 	return err
 }
 
+func (s *trees) Get(_ context.Context, key string) (io.ReadCloser, blob.Info, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	raw, ok := s.kept[key]
+	if !ok {
+		return nil, blob.Info{}, blob.Absent(key)
+	}
+	return io.NopCloser(strings.NewReader(raw)), blob.Info{Key: key, Size: int64(len(raw))}, nil
+}
+
+func (s *trees) SignKnown(_ context.Context, info blob.Info, _ time.Duration) (blob.Signed, error) {
+	return blob.Signed{URL: "http://objects/" + info.Key, Method: http.MethodGet}, nil
+}
+
 func (s *trees) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,6 +80,8 @@ type harness struct {
 	t     *testing.T
 	clock *clock.Fake
 	trees *trees
+	// packages is the number of packages.
+	packages int
 }
 
 func open(t *testing.T, files fstest.MapFS) *harness {
@@ -70,8 +90,10 @@ func open(t *testing.T, files fstest.MapFS) *harness {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: migrations}).Pool("registry")
 	d := &harness{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)), trees: &trees{kept: map[string]string{}}}
+	ids := id.NewSource(d.clock, rand.Reader)
 	d.Server = &Server{
-		Pool: pool, Seeder: d.seeder(pool, files), Audit: audit.NewLog(d.clock, id.NewSource(d.clock, rand.Reader), "registry"),
+		Pool: pool, Projects: projects{}, Blobs: d.trees, Seeder: d.seeder(pool, files), Audit: audit.NewLog(d.clock, ids, "registry"),
+		Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(d.clock)}, Events: event.NewLog(d.clock, ids, "registry"), Clock: d.clock,
 	}
 	return d
 }
@@ -92,7 +114,7 @@ func (d *harness) ship(files fstest.MapFS) {
 // lock returns the recipe.lock.json of sft/tiny.
 func (d *harness) lock(version string) *registryv1.RecipeLockDocument {
 	d.t.Helper()
-	got, err := d.GetRecipeLock(d.t.Context(), &registryv1.GetRecipeLockRequest{Namespace: "sft", Name: "tiny", Version: version})
+	got, err := d.GetRecipeLock(someone(d.t), &registryv1.GetRecipeLockRequest{Namespace: "sft", Name: "tiny", Version: version})
 	require.NoError(d.t, err)
 	return got
 }
@@ -111,7 +133,7 @@ func TestSeeder_Run_retriesUntilObjectStoreAvailable(t *testing.T) {
 	d.trees.fail(nil)
 	d.clock.Advance(mostPause)
 	require.NoError(t, d.Seeder.Await(t.Context()))
-	list, err := d.ListRecipes(t.Context(), &registryv1.ListRecipesRequest{})
+	list, err := d.ListRecipes(someone(t), &registryv1.ListRecipesRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetRecipes(), 2)
 	cancel()
@@ -151,7 +173,7 @@ func TestGetRecipeLock(t *testing.T) {
 	d := open(t, catalog())
 	d.ship(catalog())
 	lock := d.lock("1.0")
-	recipe, err := d.GetRecipeVersion(t.Context(), &registryv1.GetRecipeVersionRequest{Namespace: "sft", Name: "tiny", Version: "1.0"})
+	recipe, err := d.GetRecipeVersion(someone(t), &registryv1.GetRecipeVersionRequest{Namespace: "sft", Name: "tiny", Version: "1.0"})
 	require.NoError(t, err)
 	schema, err := canon.Digest(recipe.GetParamsSchema())
 	require.NoError(t, err)
@@ -229,13 +251,13 @@ func TestGetRecipeVersion_returnsWithdrawn(t *testing.T) {
 	t.Parallel()
 	d := open(t, catalog())
 	d.ship(catalog())
-	_, err := d.GetRecipe(t.Context(), &registryv1.GetRecipeRequest{Namespace: "rl", Name: "big"})
+	_, err := d.GetRecipe(someone(t), &registryv1.GetRecipeRequest{Namespace: "rl", Name: "big"})
 	require.True(t, fault.Is(err, fault.Absent), "no version is active: %v", err)
-	got, err := d.GetRecipeVersion(t.Context(), &registryv1.GetRecipeVersionRequest{Namespace: "rl", Name: "big", Version: "2"})
+	got, err := d.GetRecipeVersion(someone(t), &registryv1.GetRecipeVersionRequest{Namespace: "rl", Name: "big", Version: "2"})
 	require.NoError(t, err)
 	require.Equal(t, "withdrawn", got.GetState(), "old runs still find a withdrawn version")
 	for _, path := range [][2]string{{"sft", "none"}, {"", "sft/tiny"}, {"sft/tiny", ""}, {"sft%", "tiny"}} {
-		_, err := d.GetRecipe(t.Context(), &registryv1.GetRecipeRequest{Namespace: path[0], Name: path[1]})
+		_, err := d.GetRecipe(someone(t), &registryv1.GetRecipeRequest{Namespace: path[0], Name: path[1]})
 		require.True(t, fault.Is(err, fault.Absent), "%v: %v", path, err)
 	}
 }
@@ -265,7 +287,7 @@ func TestListRecipes_pages(t *testing.T) {
 		require.Equal(t, offset == 0, len(h.sent.Get("x-service-more")) == 1)
 	}
 	for _, bad := range []int32{0, -1, 501} {
-		_, err := d.ListRecipes(t.Context(), &registryv1.ListRecipesRequest{Limit: &bad})
+		_, err := d.ListRecipes(someone(t), &registryv1.ListRecipesRequest{Limit: &bad})
 		require.True(t, fault.Is(err, fault.Invalid), "%d: %v", bad, err)
 	}
 }

@@ -5,20 +5,35 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
 // Server implements RecipeService.
 type Server struct {
 	registryv1.UnimplementedRecipeServiceServer
 
-	Pool   *pgxpool.Pool
-	Store  Store
-	Seeder *Seeder
-	Audit  *audit.Log
+	Pool     *pgxpool.Pool
+	Store    Store
+	Packages codepackage.Store
+	Projects access.Projects
+	Blobs    blob.Store
+	Seeder   *Seeder
+	Once     *idempotency.Once
+	Events   *event.Log
+	Audit    *audit.Log
+	Clock    clock.Clock
 
 	contents Contents
 }
@@ -26,7 +41,7 @@ type Server struct {
 // SubjectKind is the kind of recipes in audit entries.
 const SubjectKind = "recipe"
 
-// ListRecipes lists every version in the catalog.
+// ListRecipes lists every version that the caller can see.
 func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequest) (*registryv1.ListRecipesResponse, error) {
 	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
@@ -35,7 +50,7 @@ func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequ
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, p, &s.contents)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), Filter{Project: in.GetProject()}, p, &s.contents)
 	if err != nil {
 		return nil, err
 	}
@@ -53,15 +68,22 @@ func (s *Server) GetRecipe(ctx context.Context, in *registryv1.GetRecipeRequest)
 		return nil, err
 	}
 	name := in.GetNamespace() + "/" + in.GetName()
-	found, err := s.Store.VersionsOf(ctx, s.Pool, name)
+	heads, err := s.Store.Heads(ctx, s.Pool, authn.ScopeOf(ctx), name)
 	if err != nil {
 		return nil, err
 	}
-	newest := Newest(found)
-	if newest == nil {
+	newest := Newest(heads)
+	switch {
+	case len(heads) == 0:
 		return nil, fault.Absentf("recipe", name)
+	case newest == nil:
+		return nil, fault.New(fault.Absent, "", "recipe %s has no active version; name one of its versions", name)
 	}
-	return ToProto(newest), nil
+	v, err := s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), name, newest.Manifest.Version)
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(v), nil
 }
 
 // GetRecipeVersion returns one version.
@@ -79,20 +101,39 @@ func (s *Server) GetRecipeLock(ctx context.Context, in *registryv1.GetRecipeLock
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Store.All(ctx, s.Pool)
+	shipped, err := s.Store.Shipped(ctx, s.Pool)
 	if err != nil {
 		return nil, err
 	}
-	catalog, err := CatalogDigest(all)
+	catalog, err := CatalogDigest(shipped)
 	if err != nil {
 		return nil, err
 	}
 	return lockToProto(v, catalog)
 }
 
+// ListRecipeDownloads returns a signed URL of the files of one version.
+func (s *Server) ListRecipeDownloads(ctx context.Context, in *registryv1.ListRecipeDownloadsRequest) (*registryv1.ListRecipeDownloadsResponse, error) {
+	p, err := request.ReadPage(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.version(ctx, in.GetNamespace()+"/"+in.GetName(), in.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	tree, err := dataset.Download(ctx, s.Blobs, "recipe.tar", blob.Info{Key: v.TreeKey(), Size: v.TreeBytes, SHA256: v.TreeSHA256})
+	if err != nil {
+		return nil, err
+	}
+	files := []*commonv1.Download{tree}
+	files, more := request.CutPage(files[min(len(files), p.Offset):], p)
+	return &registryv1.ListRecipeDownloadsResponse{Files: files}, request.SetMore(ctx, more)
+}
+
 func (s *Server) version(ctx context.Context, name, version string) (*Version, error) {
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
-	return s.Store.Get(ctx, s.Pool, name, version)
+	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), name, version)
 }

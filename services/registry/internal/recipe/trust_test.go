@@ -31,7 +31,7 @@ func TestTrustRecipe(t *testing.T) {
 	d := open(t, catalog())
 	d.ship(catalog())
 	get := func() *registryv1.Recipe {
-		got, err := d.GetRecipeVersion(t.Context(), &registryv1.GetRecipeVersionRequest{Namespace: "sft", Name: "tiny", Version: "1.0"})
+		got, err := d.GetRecipeVersion(someone(t), &registryv1.GetRecipeVersionRequest{Namespace: "sft", Name: "tiny", Version: "1.0"})
 		require.NoError(t, err)
 		return got
 	}

@@ -101,7 +101,7 @@ func open(t *testing.T) *harness {
 func (d *harness) recipe(version, state, digest string) {
 	d.t.Helper()
 	text := fmt.Sprintf(`{"api":"service/v1","name":"sft/tiny","version":%q,"state":%q}`, version, state)
-	_, err := recipe.Store{}.Put(d.t.Context(), d.Pool, &recipe.Version{
+	_, err := recipe.Store{}.Ship(d.t.Context(), d.Pool, &recipe.Version{
 		Manifest: recipe.Manifest{Name: "sft/tiny", Version: version, State: state}, Text: []byte(text), Digest: digest, LockedAt: fixtures.Now(),
 	})
 	require.NoError(d.t, err)

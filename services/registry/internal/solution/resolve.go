@@ -187,18 +187,18 @@ func (c *Catalog) recipe(ctx context.Context, text string) (*found, error) {
 		return nil, err
 	}
 	name, version, _ := split(text)
-	versions, err := c.Recipes.VersionsOf(ctx, c.Pool, name)
+	versions, err := c.Recipes.Heads(ctx, c.Pool, authn.CallerOf(ctx).Reads(), name)
 	if err != nil {
 		return nil, err
 	}
 	var f *found
 	for _, v := range versions {
-		if v.Version == version {
+		if v.Manifest.Version == version {
 			f = &found{ref: text, digest: v.Digest, retired: v.State == recipe.StateWithdrawn}
 		}
 	}
 	if newest := recipe.Newest(versions); f != nil && newest != nil {
-		f.latest = name + "@" + newest.Version
+		f.latest = name + "@" + newest.Manifest.Version
 	}
 	return f, nil
 }

@@ -87,6 +87,8 @@ func (b *harness) fill(user string) {
 		SELECT 'pkg_' || $1, `+owned+`, 1, 'accepted'`, user)
 	b.exec(`INSERT INTO rubric (id, name, owner_id, owner_name, project_id, project, visibility, created_at, description)
 		SELECT 'rub_' || $1, `+owned+`, ''`, user)
+	b.exec(`INSERT INTO recipe (name, owner_id, owner_name, project_id, project, visibility, locked_at, version, digest, manifest, requirements, state, tree_sha256, tree_bytes)
+		SELECT `+owned+`, '1', 'd', '{}', '', 'active', '', 0`, user)
 	b.exec(`INSERT INTO solution (id, name, owner_id, owner_name, project_id, project, visibility, created_at, version, digest, manifest)
 		SELECT 'sol_' || $1, `+owned+`, '1', '', '{}'`, user)
 	b.exec(`INSERT INTO solution_application (id, solution, owner_id, owner_name, project_id, project, visibility, created_at, digest, snapshot, resolved)
@@ -130,8 +132,8 @@ func (b *harness) transfer(from, to string) (string, error) {
 }
 
 const (
-	all  = "dataset 1 model 2 package 1 environment 1 rubric 1 solution 1 solution_application 1 deployment 1 playground_session 1 "
-	none = "dataset 0 model 0 package 0 environment 0 rubric 0 solution 0 solution_application 0 deployment 0 playground_session 0 "
+	all  = "dataset 1 model 2 package 1 environment 1 rubric 1 recipe 1 solution 1 solution_application 1 deployment 1 playground_session 1 "
+	none = "dataset 0 model 0 package 0 environment 0 rubric 0 recipe 0 solution 0 solution_application 0 deployment 0 playground_session 0 "
 )
 
 func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
@@ -145,7 +147,7 @@ func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, all, moved)
 	require.Equal(t, []string{none, all, all}, []string{b.owned("usr_1"), b.owned("usr_2"), b.owned("usr_3")})
-	for _, table := range []string{"dataset", "deployment", "environment", "rubric", "solution", "solution_application", "package", "playground_session"} {
+	for _, table := range []string{"dataset", "deployment", "environment", "rubric", "recipe", "solution", "solution_application", "package", "playground_session"} {
 		require.Equal(t, 1, b.count(table+` WHERE owner_id = 'usr_2' AND owner_name = 'name of usr_2'`), table)
 	}
 	require.Equal(t, 1, b.count(`dataset_version WHERE creator_id = 'usr_1'`), "the creator of a version does not change")
@@ -163,7 +165,7 @@ func TestTransferOwned_recordsEventAndAuditEntry(t *testing.T) {
 	_, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	for kind, n := range map[string]int{
-		"dataset": 1, "model": 2, "deployment": 1, "environment": 1, "rubric": 1, "solution": 1, "package": 1, "solution_application": 1,
+		"dataset": 1, "model": 2, "deployment": 1, "environment": 1, "rubric": 1, "recipe": 1, "solution": 1, "package": 1, "solution_application": 1,
 	} {
 		require.Equal(t, n, b.count(`event WHERE subject_kind = $1 AND type = $2 AND actor_id = 'usr_admin'`, kind, transfer.EventTransferred), kind)
 		require.Equal(t, n, b.count(`audit WHERE action = $1 || '.transfer' AND target_kind = $1 AND actor_id = 'usr_admin'
@@ -174,7 +176,7 @@ func TestTransferOwned_recordsEventAndAuditEntry(t *testing.T) {
 	again, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	require.Equal(t, none, again)
-	require.Equal(t, 10, b.count(`audit`), "a repeated transfer moves only what is left")
+	require.Equal(t, 11, b.count(`audit`), "a repeated transfer moves only what is left")
 }
 
 func TestTransferOwned_updatesRevisionPlans(t *testing.T) {
@@ -210,7 +212,7 @@ func TestTransferOwned_continuesAfterError(t *testing.T) {
 	_, err = b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	require.Equal(t, []string{none, all}, []string{b.owned("usr_1"), b.owned("usr_2")})
-	require.Equal(t, 10, b.count(`audit`), "each object is transferred once")
+	require.Equal(t, 11, b.count(`audit`), "each object is transferred once")
 	b.replicas.err = errors.New("down")
 	_, err = b.transfer("usr_2", "usr_4")
 	require.ErrorIs(t, err, b.replicas.err)

@@ -57,6 +57,11 @@ func kinds() []kind {
 				AND id IN (SELECT id FROM rubric WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
+			"recipe", `SELECT count(*) FROM recipe WHERE owner_id = $1`,
+			`UPDATE recipe SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM recipe WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
+		},
+		{
 			"solution", `SELECT count(*) FROM solution WHERE owner_id = $1`,
 			`UPDATE solution SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
 				AND id IN (SELECT id FROM solution WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
@@ -38,7 +39,7 @@ func (b *harness) epoch() int64 {
 // visible counts the rows visible to a user without any role in the projects.
 func (b *harness) visible() (n int) {
 	b.t.Helper()
-	for _, table := range []string{"dataset", "model", "deployment", "environment", "rubric", "solution", "solution_application"} {
+	for _, table := range []string{"dataset", "model", "deployment", "environment", "rubric", "recipe", "solution", "solution_application"} {
 		n += b.count(table+` WHERE `+access.Visible, false, "usr_9", []string{})
 	}
 	return n
@@ -52,6 +53,7 @@ func (b *harness) store(ctx context.Context, tx pgx.Tx, name, project string, ve
 	_, _, applyErr := solution.Store{}.Apply(ctx, tx, &solution.Application{Owner: o, ID: "sap_" + name, Digest: name, CreatedAt: now}, []byte(`{}`))
 	return errors.Join(putErr, applyErr,
 		environment.Store{}.Insert(ctx, tx, &environment.Environment{Owner: o, ID: "env_" + name, Name: name, CreatedAt: now}),
+		recipe.Store{}.Publish(ctx, tx, &recipe.Version{Owner: o, Manifest: recipe.Manifest{Name: name, Version: "1", State: "active"}, LockedAt: now}),
 		rubric.Store{}.Insert(ctx, tx, &rubric.Rubric{Owner: o, ID: "rub_" + name, Name: name, CreatedAt: now}),
 		dataset.Store{}.Insert(ctx, tx, &dataset.Dataset{Owner: o, ID: "ds_" + name, Name: name, Format: "jsonl", CreatedAt: now}),
 		model.Store{}.Insert(ctx, tx, &model.Model{Owner: o, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: now}),
@@ -71,19 +73,19 @@ func TestSetProjectVisibility(t *testing.T) {
 	b := open(t)
 	b.add("a", "prj_1", 0)
 	b.add("b", "prj_2", 0)
-	require.Equal(t, 14, b.visible())
+	require.Equal(t, 16, b.visible())
 	before := b.epoch()
 	require.NoError(t, b.setVisibility("prj_1", "team", 1))
-	require.Equal(t, 7, b.visible())
+	require.Equal(t, 8, b.visible())
 	require.Greater(t, b.epoch(), before, "the epoch must be raised so that inference gets the new visibility")
 	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "the call waits until inference has applied the change")
 	b.add("late", "prj_1", 0)
-	require.Equal(t, 7, b.visible())
+	require.Equal(t, 8, b.visible())
 	b.add("ahead", "prj_1", 2)
-	require.Equal(t, 14, b.visible())
+	require.Equal(t, 16, b.visible())
 	require.NoError(t, b.setVisibility("prj_1", "all", 2))
 	require.NoError(t, b.setVisibility("prj_1", "team", 1))
-	require.Equal(t, 28, b.visible(), "the highest version wins, regardless of the order of arrival")
+	require.Equal(t, 32, b.visible(), "the highest version wins, regardless of the order of arrival")
 	require.Zero(t, b.count(`audit`), "the registry writes no audit entry, because the auth service writes it")
 }
 

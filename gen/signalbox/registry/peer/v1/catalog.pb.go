@@ -382,7 +382,9 @@ type ResolveSubmissionRequest struct {
 	Bindings  *ResolveBindingsRequest `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	// Path in the package of the lock of Python packages that the job uses; empty if it uses none. A lock that the node
 	// would refuse is refused like a package.
-	Lock          string `protobuf:"bytes,4,opt,name=lock,proto3" json:"lock,omitempty"`
+	Lock string `protobuf:"bytes,4,opt,name=lock,proto3" json:"lock,omitempty"`
+	// Version of the recipe; empty from a jobs service of the previous version.
+	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -445,9 +447,17 @@ func (x *ResolveSubmissionRequest) GetLock() string {
 	return ""
 }
 
+func (x *ResolveSubmissionRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 type ResolveSubmissionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every version of the recipe; empty if the catalog does not have the recipe.
+	// The requested version, or another one if there is no such version. Empty if the catalog
+	// has no version of the recipe that the caller of the request can see.
 	Versions      []*CatalogRecipe         `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	Package       *v1.ObjectRef            `protobuf:"bytes,2,opt,name=package,proto3" json:"package,omitempty"`
 	Bindings      *ResolveBindingsResponse `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
@@ -1146,13 +1156,14 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\x06RunUse\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"\xd2\x01\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xf5\x01\n" +
 	"\x18ResolveSubmissionRequest\x12\x1f\n" +
 	"\x06recipe\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06recipe\x12'\n" +
 	"\n" +
 	"package_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\tpackageId\x12N\n" +
 	"\bbindings\x18\x03 \x01(\v22.signalbox.registry.peer.v1.ResolveBindingsRequestR\bbindings\x12\x1c\n" +
-	"\x04lock\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x04lock\"\xeb\x01\n" +
+	"\x04lock\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x04lock\x12!\n" +
+	"\aversion\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aversion\"\xeb\x01\n" +
 	"\x19ResolveSubmissionResponse\x12E\n" +
 	"\bversions\x18\x01 \x03(\v2).signalbox.registry.peer.v1.CatalogRecipeR\bversions\x126\n" +
 	"\apackage\x18\x02 \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\apackage\x12O\n" +

@@ -42,9 +42,9 @@ type CatalogPeerServiceClient interface {
 	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
 	// accepted gets the same refusal as from ResolvePackage.
 	ResolveSubmission(ctx context.Context, in *ResolveSubmissionRequest, opts ...grpc.CallOption) (*ResolveSubmissionResponse, error)
-	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
-	// ResolveSubmission includes the list; during an upgrade, a jobs service of the previous version still calls
-	// GetCatalogRecipe.
+	// GetCatalogRecipe returns the newest 100 versions of a recipe that the caller of the request can see. The list is empty
+	// if there are none. ResolveSubmission includes the requested version; during an upgrade, a jobs service of the previous
+	// version still calls GetCatalogRecipe.
 	GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
 	// for each protected dataset that a job is about to read.
@@ -185,9 +185,9 @@ type CatalogPeerServiceServer interface {
 	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
 	// accepted gets the same refusal as from ResolvePackage.
 	ResolveSubmission(context.Context, *ResolveSubmissionRequest) (*ResolveSubmissionResponse, error)
-	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
-	// ResolveSubmission includes the list; during an upgrade, a jobs service of the previous version still calls
-	// GetCatalogRecipe.
+	// GetCatalogRecipe returns the newest 100 versions of a recipe that the caller of the request can see. The list is empty
+	// if there are none. ResolveSubmission includes the requested version; during an upgrade, a jobs service of the previous
+	// version still calls GetCatalogRecipe.
 	GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
 	// for each protected dataset that a job is about to read.
