@@ -246,6 +246,10 @@ func writeParameters(b *strings.Builder, r recipeParts) {
 		if allowed := p.allowed(); allowed != "" {
 			text += " (" + allowed + ")"
 		}
-		fmt.Fprintf(b, "  %s%s: %s   # %s\n", mark, scalar(name), note(string(p.Default)), note(text))
+		fmt.Fprintf(b, "  %s%s: %s", mark, scalar(name), note(string(p.Default)))
+		if text != "" {
+			fmt.Fprintf(b, "   # %s", note(text))
+		}
+		b.WriteString("\n")
 	}
 }

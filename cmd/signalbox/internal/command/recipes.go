@@ -14,7 +14,7 @@ import (
 )
 
 func recipeKind() kind {
-	return kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", inProject: true, columns: []output.Column{
+	return kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", columns: []output.Column{
 		{Name: "name"},
 		{Name: "version"},
 		{Name: "title"},
@@ -41,7 +41,8 @@ func (t *tool) recipes() *cobra.Command {
 		},
 	}
 	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny\nsignalbox recipes lock job.yaml",
-		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, t.pullRecipe(), t.publishRecipe(), t.updateRecipe(), t.lockCommand())
+		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls\nsignalbox recipes ls --of my-project",
+			filter{flag: "of", param: "project", usage: "only recipes that this project has published"}), get, t.pullRecipe(), t.publishRecipe(), t.updateRecipe(), t.lockCommand())
 }
 
 // recipePath returns the path of a recipe.
@@ -134,7 +135,10 @@ func (t *tool) printRecipe(raw json.RawMessage) error {
 	if err := p.Object(append(recipeKind().columns, output.Column{Name: "charts"}), raw); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.Out, "\n%s\n\nINPUTS\n", output.Printable(parts.Description))
+	if parts.Description != "" {
+		fmt.Fprintf(t.Out, "\n%s\n", output.Printable(parts.Description))
+	}
+	fmt.Fprint(t.Out, "\nINPUTS\n")
 	rows, err := rowsOf(parts.Inputs)
 	if err != nil {
 		return err

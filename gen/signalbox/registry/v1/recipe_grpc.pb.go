@@ -47,8 +47,8 @@ type RecipeServiceClient interface {
 	// ListRecipeDownloads returns a signed URL of the files of a version. They are one tar file, which may be gzipped.
 	ListRecipeDownloads(ctx context.Context, in *ListRecipeDownloadsRequest, opts ...grpc.CallOption) (*ListRecipeDownloadsResponse, error)
 	// PublishRecipe publishes a package as a version of a recipe. The package has recipe.json, which names the recipe, the
-	// version and the command. A version never changes: to publish it again with the same content returns it, with 200,
-	// and with another content is a conflict.
+	// version and the command. A version never changes: to publish it again with the same content returns it, with 200
+	// in place of 201, and with another content is a conflict.
 	PublishRecipe(ctx context.Context, in *PublishRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
 	// UpdateRecipe changes the state of a version that a project has published.
 	UpdateRecipe(ctx context.Context, in *UpdateRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
@@ -163,8 +163,8 @@ type RecipeServiceServer interface {
 	// ListRecipeDownloads returns a signed URL of the files of a version. They are one tar file, which may be gzipped.
 	ListRecipeDownloads(context.Context, *ListRecipeDownloadsRequest) (*ListRecipeDownloadsResponse, error)
 	// PublishRecipe publishes a package as a version of a recipe. The package has recipe.json, which names the recipe, the
-	// version and the command. A version never changes: to publish it again with the same content returns it, with 200,
-	// and with another content is a conflict.
+	// version and the command. A version never changes: to publish it again with the same content returns it, with 200
+	// in place of 201, and with another content is a conflict.
 	PublishRecipe(context.Context, *PublishRecipeRequest) (*Recipe, error)
 	// UpdateRecipe changes the state of a version that a project has published.
 	UpdateRecipe(context.Context, *UpdateRecipeRequest) (*Recipe, error)

@@ -97,11 +97,19 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// read parses a manifest.
+// read parses a manifest. Lists and the hint that it leaves out are empty.
 func read(text []byte) (Manifest, error) {
 	var m Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("read the manifest of a recipe: %w", err)
+	}
+	for _, list := range []*json.RawMessage{&m.Inputs, &m.Outputs, &m.Metrics} {
+		if len(*list) == 0 {
+			*list = json.RawMessage(`[]`)
+		}
+	}
+	if len(m.ResourcesHint) == 0 {
+		m.ResourcesHint = json.RawMessage(`{}`)
 	}
 	return m, nil
 }

@@ -58,9 +58,9 @@ func (s *Server) PublishRecipe(ctx context.Context, in *registryv1.PublishRecipe
 		return nil, err
 	}
 	if idempotency.TakeExistingMark(out) {
-		return out, request.SetStatus(ctx, http.StatusOK)
+		return out, nil
 	}
-	return out, nil
+	return out, request.SetStatus(ctx, http.StatusCreated)
 }
 
 // readPackage reads the manifest of a package and checks it and the lock that it names.
@@ -82,11 +82,15 @@ func (s *Server) readPackage(ctx context.Context, b *codepackage.Bundle) (*Versi
 	case len(text) > maxManifest:
 		return nil, refuse("%s has more than %d KiB; shorten it", manifestName, maxManifest>>10)
 	}
-	m, err := readStrict(text)
+	strict, err := readStrict(text)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.checkPublished(b.Project); err != nil {
+	if err := strict.checkPublished(b.Project); err != nil {
+		return nil, err
+	}
+	m, err := read(text)
+	if err != nil {
 		return nil, err
 	}
 	v := &Version{Manifest: m, Text: text, TreeSHA256: b.SHA256, TreeBytes: b.Size}
