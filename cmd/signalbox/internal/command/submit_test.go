@@ -258,7 +258,7 @@ func TestInit(t *testing.T) {
 	require.NoError(t, err)
 	for _, line := range []string{
 		"recipe: a/b ", "    train: ds/p/sums@v7   # rows\n", "    # extra: ds/PROJECT/NAME@VERSION   # more rows\n",
-		"  model: mdl/p/base@2   # weights\n", "  # lr: 0.1   # rate (at least 0)\n", "  steps: 3 ", "    - pool: h100 ",
+		"  model: mdl/p/base@2   # weights\n", "  # lr: 0.1   # rate (at least 0)\n", "  steps: 3\n", "    - pool: h100 ",
 	} {
 		require.Contains(t, string(raw), line)
 	}

@@ -16,7 +16,7 @@ import (
 const maxLocked = 64 << 20
 
 // CheckLock refuses a lock of Python packages that is not in the package, or that the node would refuse. The package has
-// been accepted. The text member says where the path of the lock was set.
+// been accepted. The text member is the name of what sets the path of the lock.
 func CheckLock(ctx context.Context, blobs blob.Store, b *Bundle, lock, member string) error {
 	if lock == "" || b.Size > maxLocked {
 		return nil

@@ -178,7 +178,7 @@ func TestPublishRecipe_onlyProjectSees(t *testing.T) {
 	require.Regexp(t, `^http://objects/projects/prj_team/packages/[0-9a-f]{64}$`, files.GetFiles()[0].GetUrl())
 	found, err := Store{}.Candidates(t.Context(), d.Pool, authn.CallerOf(someone(t)).Reads(), "team/own", "1.0", 1)
 	require.NoError(t, err)
-	require.Empty(t, found, "a job of somebody else cannot use it")
+	require.Empty(t, found, "the jobs of other users cannot use it")
 }
 
 func TestPublishRecipe_namesBelongToProjectAndOwner(t *testing.T) {

@@ -117,7 +117,7 @@ func (s *Server) publish(ctx context.Context, tx pgx.Tx, v *Version, out *regist
 		return fault.New(fault.Conflict, "recipe_namespace",
 			"the installation has recipes of its own in %s; publish from a project with another key", namespace)
 	case before.Versions > 0 && before.ProjectID != v.ProjectID || before.Versions > 0 && !authn.ScopeOf(ctx).Grants(before.OwnerID, before.ProjectID):
-		return fault.New(fault.Conflict, "recipe_name", "the name %s belongs to somebody else; choose another name", v.Name)
+		return fault.New(fault.Conflict, "recipe_name", "the name %s belongs to another user or project; choose another name", v.Name)
 	case before.Digest != "" && before.Digest != v.Digest:
 		return fault.New(fault.Conflict, "recipe_version",
 			"recipe %s exists with the digest %s, and this content has %s; a version never changes, so raise the version in %s",

@@ -69,7 +69,7 @@ type Taken struct {
 	Digest    string // of the version; empty if it does not exist
 }
 
-// Taken returns what exists of a recipe and of one version of it, whoever can see it.
+// Taken returns what exists of a recipe and of one version of it, also if the caller cannot see it.
 func (Store) Taken(ctx context.Context, tx pgx.Tx, namespace, name, version string) (t Taken, err error) {
 	err = tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM recipe WHERE name = $1),
 		EXISTS (SELECT FROM recipe WHERE project_id = '' AND starts_with(name, $2 || '/')),
@@ -85,9 +85,9 @@ func (Store) Taken(ctx context.Context, tx pgx.Tx, namespace, name, version stri
 
 // Publish stores a version of a project.
 func (Store) Publish(ctx context.Context, tx pgx.Tx, v *Version) error {
-	_, err := tx.Exec(ctx, `INSERT INTO recipe (name, version, digest, manifest, requirements, state, tree_sha256, tree_bytes, locked_at,
+	_, err := tx.Exec(ctx, `INSERT INTO recipe (id, name, version, digest, manifest, requirements, state, tree_sha256, tree_bytes, locked_at,
 			owner_id, owner_name, project_id, project, visibility, visibility_version)
-		VALUES (@name, @version, @digest, @manifest, '', @state, @tree_sha256, @tree_bytes, @locked_at,
+		VALUES (@name || '@' || @version, @name, @version, @digest, @manifest, '', @state, @tree_sha256, @tree_bytes, @locked_at,
 			@owner_id, @owner_name, @project_id, @project, @visibility, @visibility_version)`, pgx.StrictNamedArgs{
 		"name": v.Name, "version": v.Manifest.Version, "digest": v.Digest, "manifest": string(v.Text), "state": v.State,
 		"tree_sha256": v.TreeSHA256, "tree_bytes": v.TreeBytes, "locked_at": v.LockedAt, "owner_id": v.UserID, "owner_name": v.UserName,

@@ -7,6 +7,6 @@ ALTER TABLE recipe ADD COLUMN project_id text NOT NULL DEFAULT '';
 ALTER TABLE recipe ADD COLUMN project text NOT NULL DEFAULT '';
 ALTER TABLE recipe ADD COLUMN visibility text NOT NULL DEFAULT 'all';
 ALTER TABLE recipe ADD COLUMN visibility_version bigint NOT NULL DEFAULT 0;
--- What events, audit entries and transfers call a version.
-ALTER TABLE recipe ADD COLUMN id text NOT NULL GENERATED ALWAYS AS (name || '@' || version) STORED;
+-- <name>@<version> of what a project has published, for the statements that change the owners and visibility of all kinds.
+ALTER TABLE recipe ADD COLUMN id text NOT NULL DEFAULT '';
 CREATE TRIGGER follow_project_visibility BEFORE INSERT ON recipe FOR EACH ROW EXECUTE FUNCTION follow_project_visibility();
