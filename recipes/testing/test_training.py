@@ -200,6 +200,27 @@ def test_invalid_inputs(
     assert message in capfd.readouterr().err
 
 
+def test_precision_of_a_gpu(tmp_path: Path) -> None:
+    from signalbox.hf import models
+
+    def job(dtype: str) -> hf.Job:
+        return hf.Job(hparams={"model.dtype": dtype}, datasets={}, model=tmp_path, model_ref="base", workdir=tmp_path)
+
+    native = False
+
+    def supported(including_emulation: bool = True) -> bool:
+        return native or including_emulation
+
+    cuda = mock.patch.multiple(torch.cuda, is_available=lambda: True, is_bf16_supported=supported)
+    with cuda:
+        assert models.precision(job("auto")) == (torch.float32, False)
+        with pytest.raises(hf.InputError, match="needs a GPU that supports it"):
+            models.precision(job("bfloat16"))
+        native = True
+        assert models.precision(job("auto")) == models.precision(job("bfloat16")) == (torch.bfloat16, True)
+        assert models.precision(job("float32")) == (torch.float32, False)
+
+
 def test_models_that_cannot_be_exported(base: Path, tmp_path: Path) -> None:
     from signalbox.hf import gguf_file
     from tokenizers import pre_tokenizers

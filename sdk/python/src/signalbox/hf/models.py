@@ -23,7 +23,8 @@ def precision(job: Job) -> Precision:
     """
     import torch
 
-    able = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    # PyTorch can emulate bfloat16 on GPUs before Ampere, which have no instructions for it.
+    able = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
     wanted = job["model.dtype"]
     if wanted == "bfloat16" and not able:
         raise InputError("model.dtype bfloat16 needs a GPU that supports it; use auto or float32")
