@@ -39,7 +39,7 @@ def guessing(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = toys.write(folder / "rows", toys.guesses())
     hparams = {**FAST, "train.max_steps": 100, "train.batch": 32, "train.accumulate": 1, "optim.lr": 3e-3, "val.every_steps": 0}
     result = harness.run("sft/full", folder / "run", base, rows, hparams)
-    assert result.status == 0
+    assert (result.status, result.rounds(), result.curve("val/loss")) == (0, [], {})
     return folder / "run" / "export" / "model"
 
 
@@ -180,6 +180,7 @@ def test_rl_grpo_saves_where_completions_end(guessing: Path, tmp_path: Path) -> 
     whole = harness.run("rl/grpo", tmp_path / "whole", guessing, rows, hparams)
     paused, continued = resumed("rl/grpo", tmp_path, guessing, rows, hparams, at=3)
     assert list(paused.curve("train/loss"))[-1] == 6, "the step at which the next completions would be generated"
+    assert whole.rounds() == [], "val.every_steps is 0"
     same_losses(whole, paused, continued)
 
 

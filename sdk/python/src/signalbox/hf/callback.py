@@ -21,7 +21,8 @@ class Callback(TrainerCallback):
 
     A checkpoint is saved only at a multiple of `cycle` steps. Every `validate_every` steps, before the first step and after
     the last one, `validate(model, step)` is called on the first process and its metrics are reported; with `evaluate`,
-    Trainer computes the loss on the rows held out at the same steps. All numbers of steps are those of the optimizer.
+    Trainer computes the loss on the rows held out at the same steps. If `validate_every` is 0, neither happens. All numbers
+    of steps are those of the optimizer.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Callback(TrainerCallback):
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Report the start of the training, and the quality of the model before the first step."""
         self._run.running()
-        if state.global_step == 0:
+        if self._validate_every and state.global_step == 0:
             self._validated(state, kwargs.get("model"))
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:

@@ -12,11 +12,11 @@ from .inputs import InputError, Job
 def fit(trainer: Any, job: Job) -> None:
     """Train. A resumed run continues with the same weights, optimizer, schedule, order of rows and random numbers.
 
-    Before the first step, the loss on the rows held out is computed, if there are any.
+    Before the first step, the loss on the rows held out is computed, if there are any and `val.every_steps` is not 0.
     """
     if job.resume_from is None:
         # Not by trainer.evaluate(): after it, train() would not synchronize the gradients of several processes.
-        trainer.args.eval_on_start = trainer.eval_dataset is not None
+        trainer.args.eval_on_start = trainer.eval_dataset is not None and job["val.every_steps"] > 0
         trainer.train()
         return
     step, epochs = _progress(job.resume_from)
