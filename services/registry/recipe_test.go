@@ -49,7 +49,7 @@ func TestRecipeServer_builtInRecipes(t *testing.T) {
 	_, err = h.recipes.GetRecipe(h.as(ann()), &registryv1.GetRecipeRequest{Namespace: "demo", Name: "none"})
 	refused(t, err, fault.Absent, "demo/none")
 	_, err = h.recipes.GetRecipeVersion(h.as(ann()), &registryv1.GetRecipeVersionRequest{Namespace: "demo", Name: "chat-tiny", Version: "9.9.9"})
-	refused(t, err, fault.Absent, "demo/chat-tiny@9.9.9")
+	refused(t, err, fault.Absent, "demo/chat-tiny has no version 9.9.9")
 }
 
 func TestGetCatalogRecipe_returnsPackage(t *testing.T) {

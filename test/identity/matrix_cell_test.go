@@ -264,9 +264,11 @@ func projectGateStatus(body []byte) int {
 // checkList checks that a list and its count contain exactly what the caller may see. It describes the problem, or
 // returns "" if the list is correct.
 func (w *harness) checkList(c cell, a response) string {
-	var rows []struct {
-		ID string `json:"id"`
+	type row struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
 	}
+	var rows []row
 	if c.Pattern == "/api/runs/compare" || c.Pattern == "/api/runs/aggregate" {
 		a.body = compared(a.body)
 	}
@@ -276,15 +278,10 @@ func (w *harness) checkList(c cell, a response) string {
 	if total := a.header.Get("X-Total-Count"); total != "" && total != strconv.Itoa(len(rows)) {
 		return fmt.Sprintf("the list has %d rows, but the count is %s", len(rows), total)
 	}
-	has := func(id string) bool {
-		return slices.ContainsFunc(rows, func(r struct {
-			ID string `json:"id"`
-		},
-		) bool {
-			return r.ID == id
-		})
+	has := func(o objects) bool {
+		return slices.ContainsFunc(rows, func(r row) bool { return r.ID == o[c.Of] || r.Name == listed(c.Row, o) })
 	}
-	hidden, open := has(w.hidden[c.Of]), w.open[c.Of] == "" || has(w.open[c.Of])
+	hidden, open := has(w.hidden), w.open[c.Of] == "" || has(w.open)
 	for _, id := range w.hidden {
 		if c.want != "both" && strings.Contains(id, "_") && bytes.Contains(a.body, []byte(id)) {
 			return "shows " + id
@@ -294,6 +291,15 @@ func (w *harness) checkList(c cell, a response) string {
 		return fmt.Sprintf("the list contains the hidden object: %v, the open object: %v, want %s", hidden, open, c.want)
 	}
 	return ""
+}
+
+// listed returns what the list of a route shows of an object: its id or, if the object is identified by its namespace and
+// its name, both.
+func listed(r routes.Row, o objects) string {
+	if r.Of == "namespace" {
+		return o[r.Of] + "/" + o["name"]
+	}
+	return o[r.Of]
 }
 
 // items returns the rows of a list. The list is either the body itself or the member `items` or `results` of the body, or

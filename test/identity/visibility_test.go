@@ -119,7 +119,7 @@ func (w visibilityHarness) requireSees(ctx context.Context, t *testing.T, who st
 	for _, r := range shownLists() {
 		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, r.Pattern+query(r), "")
 		assert.Equal(t, http.StatusOK, a.status, "%s: %s", who, r.Pattern)
-		assert.Contains(t, string(a.body), w.open[r.Of], "%s: %s", who, r.Pattern)
+		assert.Contains(t, string(a.body), listed(r, w.open), "%s: %s", who, r.Pattern)
 	}
 }
 
@@ -138,7 +138,7 @@ func (w visibilityHarness) requireSeenByMembersOnly(ctx context.Context, t *test
 	for _, r := range shownLists() {
 		a := stranger.call(ctx, t, w.Installation, http.MethodGet, r.Pattern+query(r), "")
 		assert.Equal(t, http.StatusOK, a.status, r.Pattern)
-		assert.NotContains(t, string(a.body), w.open[r.Of], r.Pattern)
+		assert.NotContains(t, string(a.body), listed(r, w.open), r.Pattern)
 	}
 }
 

@@ -113,8 +113,8 @@ func (p *parser) checkRow(r Row) {
 	}
 	if (r.Of != "") != (rule["admin"] == "both") {
 		p.miss("%s must have the word of=VARIABLE, for the objects that it lists, if and only if its rule has the result both", name)
-	} else if v := p.variables[r.Of]; r.Of != "" && v.Prefix == "" {
-		p.miss("%s: of=%s must name a variable of an id", name, r.Of)
+	} else if v := p.variables[r.Of]; r.Of != "" && v.Prefix == "" && r.Of != "namespace" {
+		p.miss("%s: of=%s must name a variable of an id, or namespace", name, r.Of)
 	}
 	if r.Kind == route.RPC && (r.Body != "") != (r.Request != "") {
 		p.miss("%s must have a line in [bodies] if and only if the route takes a body", name)

@@ -67,6 +67,8 @@ func (t *tool) runInit(cmd *cobra.Command, o initOptions, file string) error {
 	}
 	if !strings.Contains(o.recipe, "@") {
 		r.Version = "" // the job uses the newest one
+	} else if r.State != "active" {
+		t.Say("version %s of %s is %s; signalbox recipes get %s shows the newest one", r.Version, r.Name, r.State, r.Name)
 	}
 	chosen, err := t.Settings()
 	if err != nil {
@@ -98,6 +100,11 @@ func (t *tool) runInit(cmd *cobra.Command, o initOptions, file string) error {
 			t.Say("%s: the input %s is %s, the newest %s in the format %s", file, in.Name, ref, in.Kind, in.Format)
 		case in.Required:
 			t.Say("%s: there is no %s for the input %s yet; add one and write its reference into the file", file, in.Kind, in.Name)
+		}
+	}
+	for _, name := range r.ParamsSchema.Required {
+		if len(r.ParamsSchema.Properties[name].Default) == 0 {
+			t.Say("%s: the parameter %s has no default; write its value into the file", file, output.Printable(name))
 		}
 	}
 	t.Say("wrote %s; submit it: signalbox submit %s --follow", file, withFolder(r, file))
@@ -165,7 +172,7 @@ func recipeValue(r recipeParts) string {
 	if r.Version == "" {
 		return scalar(r.Name)
 	}
-	return "{name: " + scalar(r.Name) + ", version: " + strconv.Quote(r.Version) + "}"
+	return scalar(r.Name + "@" + r.Version)
 }
 
 // note returns a text as it is written into a comment: in one line, without what controls a terminal.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
 	"github.com/signalbox-dev/signalbox/internal/client"
@@ -21,10 +23,9 @@ import (
 // manifestName is the file of a recipe's folder that describes the recipe.
 const manifestName = "recipe.json"
 
-// recipeManifest is what the command reads of a recipe's manifest. The server checks the rest.
+// recipeManifest is what the command reads of a recipe's manifest. The server checks it, also its types.
 type recipeManifest struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
+	Name any `json:"name"`
 }
 
 func (t *tool) publishRecipe() *cobra.Command {
@@ -54,9 +55,10 @@ func (t *tool) runPublish(cmd *cobra.Command, folder string) error {
 	if err != nil {
 		return err
 	}
-	project, _, ok := strings.Cut(m.Name, "/")
+	name, _ := m.Name.(string)
+	project, _, ok := strings.Cut(name, "/")
 	if !ok || project == "" {
-		return session.Usage("%s names the recipe %q; write PROJECT/NAME", manifestName, m.Name)
+		return session.Usage("the name in %s is %q; write PROJECT/NAME, with a project of yours", manifestName, name)
 	}
 	c, err := t.Client()
 	if err != nil {
@@ -70,17 +72,32 @@ func (t *tool) runPublish(cmd *cobra.Command, folder string) error {
 	spec := map[string]any{"project": project}
 	if err := t.sendPackage(cmd.Context(), c, spec, packed); err != nil {
 		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == "project" {
-			err = &RemedyError{Remedy: fmt.Sprintf("%s names the recipe %s, and the part before the slash is the project that publishes it", manifestName, m.Name), err: err}
+			err = &RemedyError{Remedy: fmt.Sprintf("change the name %s in %s to PROJECT/NAME, with a project of yours", name, manifestName), err: err}
 		}
 		return err
 	}
-	return t.send(cmd, c, http.MethodPost, recipeKind().path, map[string]any{"package_id": textAt(spec, "source.package")}, t.showRecipe(func() {
-		t.Say("published %s@%s; signalbox init --recipe %s writes a job of it", m.Name, m.Version, m.Name)
-	}))
+	return t.send(cmd, c, http.MethodPost, recipeKind().path, map[string]any{"package_id": textAt(spec, "source.package")}, t.showRecipe(t.sayPublished))
 }
 
-// showRecipe returns what shows a changed recipe: a sentence for people, the object for programs.
-func (t *tool) showRecipe(say func()) func(json.RawMessage) error {
+// recipeVersion is what the sentence about a changed version states.
+type recipeVersion struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	State   string `json:"state"`
+}
+
+func (v recipeVersion) String() string { return output.Printable(v.Name + "@" + v.Version) }
+
+func (t *tool) sayPublished(v recipeVersion) {
+	if v.State != "active" {
+		t.Say("%s was published before with this content, and is %s; signalbox recipes update %s --state active", v, v.State, v)
+		return
+	}
+	t.Say("published %s; signalbox init --recipe %s writes a job of it", v, v)
+}
+
+// showRecipe returns what shows a changed version: a sentence for people, the object for programs.
+func (t *tool) showRecipe(say func(v recipeVersion)) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error {
 		p, err := t.Printer()
 		if err != nil {
@@ -89,7 +106,11 @@ func (t *tool) showRecipe(say func()) func(json.RawMessage) error {
 		if !p.ForPeople() || len(p.Columns) > 0 {
 			return p.Object(recipeKind().columns, raw)
 		}
-		say()
+		var v recipeVersion
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return fmt.Errorf("decode the recipe: %w", err)
+		}
+		say(v)
 		return nil
 	}
 }
@@ -104,14 +125,19 @@ func readManifest(folder string) (recipeManifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return m, session.Usage("%s: %s", filepath.Join(folder, manifestName), err)
+	err = json.Unmarshal(raw, &m)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		line := 1 + bytes.Count(raw[:min(int(syntax.Offset), len(raw))], []byte("\n"))
+		return m, session.Usage("%s, line %d: %s", filepath.Join(folder, manifestName), line, err)
+	}
+	if err != nil {
+		return m, session.Usage("%s is not a JSON object", filepath.Join(folder, manifestName))
 	}
 	return m, nil
 }
 
 func (t *tool) pullRecipe() *cobra.Command {
-	cmd := t.pullVersion(recipeKind(), "RECIPE[@VERSION]", "signalbox recipes pull sft/lora --dir my-lora\nsignalbox recipes pull demo/chat-tiny@1.1.2",
+	cmd := t.pullVersion(recipeKind(), "RECIPE[@VERSION]", "signalbox recipes pull sft/lora --dir my-lora\nsignalbox recipes pull sft/lora@1.0.0",
 		t.recipeVersionPath, func(cmd *cobra.Command, c *client.Client, path, dir string) error {
 			files, err := t.signedFiles(cmd, c, path+"/download")
 			if err != nil {
@@ -171,8 +197,8 @@ func (t *tool) updateRecipe() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return t.send(cmd, c, http.MethodPatch, path, body, t.showRecipe(func() {
-			t.Say("recipe %s: %s", args[0], body["state"])
+		return t.send(cmd, c, http.MethodPatch, path, body, t.showRecipe(func(v recipeVersion) {
+			t.Say("recipe %s: %s", v, v.State)
 		}))
 	}
 	return cmd

@@ -179,6 +179,12 @@ func recipeOf(spec map[string]any) (recipe map[string]any, path string, err erro
 	if _, isText := version.(string); set && !isText {
 		return nil, "", session.Usage("recipe.version is %v; write it as text: version: \"1.2.0\"", version)
 	}
+	if short, chosen, ok := strings.Cut(name, "@"); ok {
+		if set && version != chosen {
+			return nil, "", session.Usage("the job names version %s of the recipe in its name, and %v as its version; remove one of them", chosen, version)
+		}
+		name, recipe["name"], recipe["version"], set = short, short, chosen, true
+	}
 	if locked := textAt(recipe["lock"], "version"); !set && locked != "" {
 		recipe["version"] = locked
 	}

@@ -31,7 +31,7 @@ func (t *tool) recipes() *cobra.Command {
 	k := recipeKind()
 	get := &cobra.Command{
 		Use: "get RECIPE[@VERSION]", Aliases: []string{"show"}, Short: "Show a recipe: its parameters and inputs", Args: arguments(1, 1),
-		Example: "signalbox recipes get demo/chat-tiny\nsignalbox recipes get demo/chat-tiny@1.1.2 -o yaml", ValidArgsFunction: t.complete(k),
+		Example: "signalbox recipes get demo/chat-tiny\nsignalbox recipes get sft/lora@1.0.0 -o yaml", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw, err := t.recipe(cmd, args[0])
 			if err != nil {
@@ -77,6 +77,7 @@ func (t *tool) recipe(cmd *cobra.Command, called string) (json.RawMessage, error
 type recipeParts struct {
 	Name         string        `json:"name"`
 	Version      string        `json:"version"`
+	State        string        `json:"state"`
 	Description  string        `json:"description"`
 	Inputs       []recipeInput `json:"inputs"`
 	ParamsSchema struct {

@@ -12,7 +12,7 @@ func (t *tool) runs() *cobra.Command {
 	k := runKind()
 	return noun("runs", groupWork, "Runs: what jobs, notebooks and scripts have reported", "signalbox runs ls --tag baseline\nsignalbox runs get my-run",
 		nil,
-		t.list(k, "List runs, newest first", "signalbox runs ls\nsignalbox runs ls --state succeeded --tag baseline\nsignalbox runs ls --recipe chat-tiny -o name",
+		t.list(k, "List runs, newest first", "signalbox runs ls\nsignalbox runs ls --state succeeded --tag baseline\nsignalbox runs ls --recipe demo/chat-tiny -o name",
 			filter{flag: "state", param: "state", usage: "only runs in this state", values: jobStates()},
 			filter{flag: "owner", param: "owner", usage: "only runs of this user; me for your own", user: true},
 			filter{flag: "recipe", param: "recipe", usage: "only runs of this recipe"},

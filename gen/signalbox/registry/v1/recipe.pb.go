@@ -30,7 +30,7 @@ type Recipe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the recipe, `<namespace>/<name>`, such as `demo/chat-tiny`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the recipe, such as `1.1.2`.
+	// Version of the recipe, such as `1.0.0`.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// sha256:<hex> over the canonical JSON of the manifest and the digest of the recipe's files.
 	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -55,7 +55,7 @@ type Recipe struct {
 	Metrics []byte `protobuf:"bytes,11,opt,name=metrics,proto3" json:"metrics,omitempty"`
 	// Whether the recipe saves a checkpoint on request and can resume from it.
 	Resumable bool `protobuf:"varint,12,opt,name=resumable,proto3" json:"resumable,omitempty"`
-	// `active`: the version can be used. `deprecated`: it can be used, but GetRecipe does not return it. `withdrawn`: new
+	// `active`: the version can be used. `deprecated`: it can be used, but it is not the newest version. `withdrawn`: new
 	// jobs and solution applications cannot use it.
 	State string `protobuf:"bytes,13,opt,name=state,proto3" json:"state,omitempty"`
 	// Whether jobs of this version may read protected datasets: the installation ships it, or an administrator trusts its
@@ -66,7 +66,7 @@ type Recipe struct {
 	Charts []string `protobuf:"bytes,15,rep,name=charts,proto3" json:"charts,omitempty"`
 	// Key of the project that has published the version; null if it comes with the installation.
 	Project *string `protobuf:"bytes,16,opt,name=project,proto3,oneof" json:"project,omitempty"`
-	// Username of the owner of the version, who published it; null if it comes with the installation.
+	// Username of the owner, who published the first version of the recipe; null if it comes with the installation.
 	Owner         *string `protobuf:"bytes,17,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -293,7 +293,7 @@ type RecipeLockDocument struct {
 	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
 	// Name of the recipe, `<namespace>/<name>`, such as `demo/chat-tiny`.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the recipe, such as `1.1.2`.
+	// Version of the recipe, such as `1.0.0`.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// sha256:<hex> over the canonical JSON of the manifest and the digest of the recipe's files.
 	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -568,7 +568,7 @@ type GetRecipeVersionRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the recipe, such as `1.1.2`.
+	// Version of the recipe, such as `1.0.0`.
 	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -632,7 +632,7 @@ type GetRecipeLockRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the recipe, such as `1.1.2`.
+	// Version of the recipe, such as `1.0.0`.
 	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -696,7 +696,7 @@ type ListRecipeDownloadsRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the recipe, such as `1.1.2`.
+	// Version of the recipe, such as `1.0.0`.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The maximum number of rows.
 	Limit *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -871,7 +871,7 @@ type UpdateRecipeRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the recipe, such as `1.1.2`.
+	// Version of the recipe, such as `1.0.0`.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The new state: `active`, `deprecated` or `withdrawn`.
 	State         string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
@@ -944,7 +944,7 @@ type TrustRecipeRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the recipe, such as `1.1.2`.
+	// Version of the recipe, such as `1.0.0`.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The digest that the administrator has reviewed. If the version has another digest, the call is a conflict.
 	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -1127,7 +1127,7 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/recipes\x12\xaf\x01\n" +
 	"\fUpdateRecipe\x12*.signalbox.registry.v1.UpdateRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x027:\x01*22/api/recipes/{namespace}/{name}/versions/{version}\x90\x02\x02\x12\xb9\x01\n" +
-	"\vTrustRecipe\x12).signalbox.registry.v1.TrustRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"`\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\vTrustRecipe\x12).signalbox.registry.v1.TrustRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"`\xea\xc7\x18\x06\b\x02\x10\x02 \x02\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02C:\x01*\x1a>/api/admin/recipes/{namespace}/{name}/versions/{version}/trust\x90\x02\x02BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (

@@ -31,6 +31,11 @@ func checkParams(raw json.RawMessage) error {
 	if err := decodeMember("params_schema", raw, &s); err != nil {
 		return err
 	}
+	for _, name := range s.Required {
+		if _, exists := s.Properties[name]; !exists {
+			return fmt.Errorf("params_schema requires %q, which is not among its properties", name)
+		}
+	}
 	switch {
 	case s.Type != "object":
 		return errors.New(`params_schema.type must be "object"`)
@@ -57,7 +62,11 @@ func checkParam(name string, keywords map[string]json.RawMessage) error {
 	if name == "" || len(name) > maxChart {
 		return fmt.Errorf("a parameter has a name of %d bytes; write 1 to %d", len(name), maxChart)
 	}
-	for keyword, value := range keywords {
+	if err := checkType(name, keywords["type"]); err != nil {
+		return err
+	}
+	for _, keyword := range slices.Sorted(maps.Keys(keywords)) {
+		value := keywords[keyword]
 		if keyword == "items" {
 			var inner map[string]json.RawMessage
 			if json.Unmarshal(value, &inner) != nil || inner == nil || inner["items"] != nil {
@@ -73,6 +82,26 @@ func checkParam(name string, keywords map[string]json.RawMessage) error {
 		}
 		if err := checkNumbers(name, value); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkType checks the keyword type of a parameter.
+func checkType(name string, raw json.RawMessage) error {
+	var one string
+	var many []string
+	if len(raw) == 0 {
+		return fmt.Errorf("params_schema: %s has no type; write number, integer, string, boolean or array", name)
+	}
+	if json.Unmarshal(raw, &one) == nil {
+		many = []string{one}
+	} else if json.Unmarshal(raw, &many) != nil || len(many) == 0 {
+		return fmt.Errorf("params_schema: the type of %s is %.40s; write number, integer, string, boolean or array", name, raw)
+	}
+	for _, kind := range many {
+		if !slices.Contains([]string{"number", "integer", "string", "boolean", "array", "null"}, kind) {
+			return fmt.Errorf("params_schema: the type of %s is %.40q; write number, integer, string, boolean or array", name, kind)
 		}
 	}
 	return nil
@@ -137,7 +166,7 @@ func compileParams(raw json.RawMessage, parameters map[string]map[string]json.Ra
 			err = schema.Properties[name].Validate(value)
 		}
 		if err != nil {
-			return fmt.Errorf("params_schema: the default of %s is not a value that its schema accepts", name)
+			return fmt.Errorf("params_schema: the default of %s is %.80s, which its schema does not accept", name, initial)
 		}
 	}
 	return nil

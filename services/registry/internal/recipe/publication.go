@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -43,13 +42,12 @@ func refuse(format string, args ...any) error {
 // readStrict parses the manifest of a package. Unlike read, it refuses members that do not exist.
 func readStrict(text []byte) (Manifest, error) {
 	var m Manifest
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&m); err != nil {
-		return m, refuse("%s: %s", manifestName, strings.TrimPrefix(err.Error(), "json: "))
+	err := decodeMembers("", text, &m)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return m, refuse("%s, line %d: %s", manifestName, 1+bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n")), err)
 	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return m, refuse("%s: text follows the object; a manifest is one JSON object", manifestName)
+	if err != nil {
+		return m, refuse("%s: %s", manifestName, err)
 	}
 	return m, nil
 }
@@ -161,15 +159,10 @@ func (m *Manifest) checkHint() error {
 	return nil
 }
 
-// decodeMember decodes a member of the manifest, which may be missing, and refuses members that do not exist.
+// decodeMember decodes a member of the manifest, which may be missing.
 func decodeMember(name string, raw json.RawMessage, into any) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.DisallowUnknownFields()
-	if err := in.Decode(into); err != nil {
-		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
+	return decodeMembers(name, raw, into)
 }

@@ -104,11 +104,11 @@ func read(text []byte) (Manifest, error) {
 		return m, fmt.Errorf("read the manifest of a recipe: %w", err)
 	}
 	for _, list := range []*json.RawMessage{&m.Inputs, &m.Outputs, &m.Metrics} {
-		if len(*list) == 0 {
+		if len(*list) == 0 || string(*list) == "null" {
 			*list = json.RawMessage(`[]`)
 		}
 	}
-	if len(m.ResourcesHint) == 0 {
+	if len(m.ResourcesHint) == 0 || string(m.ResourcesHint) == "null" {
 		m.ResourcesHint = json.RawMessage(`{}`)
 	}
 	return m, nil

@@ -2,6 +2,9 @@ package recipe
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -77,7 +80,7 @@ func (s *Server) GetRecipe(ctx context.Context, in *registryv1.GetRecipeRequest)
 	case len(heads) == 0:
 		return nil, fault.Absentf("recipe", name)
 	case newest == nil:
-		return nil, fault.New(fault.Absent, "", "recipe %s has no active version; name one of its versions", name)
+		return nil, fault.New(fault.Absent, "", "recipe %s has no active version, only %s; name one of them", name, list(heads))
 	}
 	v, err := s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), name, newest.Manifest.Version)
 	if err != nil {
@@ -135,5 +138,36 @@ func (s *Server) version(ctx context.Context, name, version string) (*Version, e
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
-	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), name, version)
+	v, err := s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), name, version)
+	if !fault.Is(err, fault.Absent) {
+		return v, err
+	}
+	heads, headsErr := s.Store.Heads(ctx, s.Pool, authn.ScopeOf(ctx), name)
+	if headsErr != nil || len(heads) == 0 {
+		return nil, err
+	}
+	return nil, fault.New(fault.Absent, "", "recipe %s has no version %s, only %s", name, version, list(heads))
+}
+
+// list returns the newest versions by their numbers, each with its state unless it is active.
+func list(versions []*Version) string {
+	const most = 5
+	sorted := slices.SortedFunc(slices.Values(versions), func(a, b *Version) int {
+		if less(b.Manifest.Version, a.Manifest.Version) {
+			return -1
+		}
+		return 1
+	})
+	var texts []string
+	for _, v := range sorted[:min(len(sorted), most)] {
+		text := v.Manifest.Version
+		if v.State != StateActive {
+			text += " (" + v.State + ")"
+		}
+		texts = append(texts, text)
+	}
+	if len(sorted) > most {
+		texts = append(texts, fmt.Sprintf("%d older ones", len(sorted)-most))
+	}
+	return strings.Join(texts, ", ")
 }

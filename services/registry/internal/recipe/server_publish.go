@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -98,7 +99,27 @@ func (s *Server) readPackage(ctx context.Context, b *codepackage.Bundle) (*Versi
 	if v.Digest, err = digest(text, b.SHA256); err != nil {
 		return nil, refuse("%s: %s", manifestName, err)
 	}
+	if err := s.checkScript(ctx, b, m.Entrypoint); err != nil {
+		return nil, err
+	}
 	return v, codepackage.CheckLock(ctx, s.Blobs, b, m.Requirements, "requirements in "+manifestName)
+}
+
+// checkScript refuses a command that runs a Python file which the package does not have.
+func (s *Server) checkScript(ctx context.Context, b *codepackage.Bundle, command []string) error {
+	if len(command) < 2 || command[0] != "python" || path.Ext(command[1]) != ".py" || path.IsAbs(command[1]) {
+		return nil
+	}
+	body, info, err := s.Blobs.Get(ctx, codepackage.Key(b.ProjectID, b.SHA256))
+	if err != nil {
+		return fmt.Errorf("open a package: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	_, found, err := archive.Extract(body, info.Size, path.Clean(command[1]), 0)
+	if err == nil && !found {
+		return refuse("the package has no file %s, which entrypoint in %s runs", command[1], manifestName)
+	}
+	return err
 }
 
 // publish stores a version, unless it exists.
@@ -132,6 +153,9 @@ func (s *Server) publish(ctx context.Context, tx pgx.Tx, v *Version, out *regist
 		return nil
 	case before.Versions >= maxVersions:
 		return fault.New(fault.Conflict, "recipe_version", "recipe %s has %d versions, which is the maximum; publish it under another name", v.Name, maxVersions)
+	}
+	if before.Versions > 0 {
+		v.UserID, v.UserName = before.OwnerID, before.OwnerName
 	}
 	v.LockedAt = s.Clock.Now()
 	if err := s.Store.Publish(ctx, tx, v); err != nil {

@@ -64,19 +64,19 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, name string) error {
 type Taken struct {
 	Versions  int
 	Shipped   bool // recipes with the same namespace come with the installation
-	OwnerID   string
-	ProjectID string // of the newest version
 	Digest    string // of the version; empty if it does not exist
+	// OwnerID, OwnerName and ProjectID are those of the first version. The owner of the first version owns all.
+	OwnerID, OwnerName, ProjectID string
 }
 
 // Taken returns what exists of a recipe and of one version of it, also if the caller cannot see it.
 func (Store) Taken(ctx context.Context, tx pgx.Tx, namespace, name, version string) (t Taken, err error) {
 	err = tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM recipe WHERE name = $1),
 		EXISTS (SELECT FROM recipe WHERE project_id = '' AND starts_with(name, $2 || '/')),
-		coalesce((SELECT digest FROM recipe WHERE name = $1 AND version = $3), ''), coalesce(newest.owner_id, ''), coalesce(newest.project_id, '')
-		FROM (VALUES (1)) one LEFT JOIN LATERAL (SELECT owner_id, project_id FROM recipe WHERE name = $1
-			ORDER BY locked_at DESC, version LIMIT 1) newest ON true`, name, namespace, version).
-		Scan(&t.Versions, &t.Shipped, &t.Digest, &t.OwnerID, &t.ProjectID)
+		coalesce((SELECT digest FROM recipe WHERE name = $1 AND version = $3), ''), coalesce(first.owner_id, ''), coalesce(first.owner_name, ''), coalesce(first.project_id, '')
+		FROM (VALUES (1)) one LEFT JOIN LATERAL (SELECT owner_id, owner_name, project_id FROM recipe WHERE name = $1
+			ORDER BY locked_at, version LIMIT 1) first ON true`, name, namespace, version).
+		Scan(&t.Versions, &t.Shipped, &t.Digest, &t.OwnerID, &t.OwnerName, &t.ProjectID)
 	if err != nil {
 		return t, fmt.Errorf("look up recipe %s: %w", name, err)
 	}
