@@ -62,9 +62,9 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, name string) error {
 
 // Taken describes the name of a recipe that is about to be published.
 type Taken struct {
-	Versions  int
-	Shipped   bool // recipes with the same namespace come with the installation
-	Digest    string // of the version; empty if it does not exist
+	Versions int
+	Shipped  bool   // recipes with the same namespace come with the installation
+	Digest   string // of the version; empty if it does not exist
 	// OwnerID, OwnerName and ProjectID are those of the first version. The owner of the first version owns all.
 	OwnerID, OwnerName, ProjectID string
 }
