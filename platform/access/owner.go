@@ -13,7 +13,7 @@ const DefaultProject = "default"
 
 // Visible is the WHERE condition that limits a user's reads to the rows that the user may see. Args returns the
 // condition's arguments.
-const Visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
+const Visible = `($1 OR ($2 <> '' AND owner_id = $2) OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
 // Args returns the arguments of Visible, followed by the given further arguments.
 func Args(scope authn.Scope, more ...any) []any {

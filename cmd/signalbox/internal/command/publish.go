@@ -60,6 +60,9 @@ func (t *tool) runPublish(cmd *cobra.Command, folder string) error {
 	if !ok || project == "" {
 		return session.Usage("the name in %s is %q; write PROJECT/NAME, with a project of yours", manifestName, name)
 	}
+	if chosen := cmd.Flag("project"); chosen != nil && chosen.Changed && chosen.Value.String() != project {
+		return session.Usage("--project is %s, and %s names the project %s; leave out --project, or change the name", chosen.Value, manifestName, project)
+	}
 	c, err := t.Client()
 	if err != nil {
 		return err
@@ -136,6 +139,23 @@ func readManifest(folder string) (recipeManifest, error) {
 	return m, nil
 }
 
+// requireEmpty returns an error if a folder has files, which a copy could replace. What an interrupted copy has left does not count.
+func requireEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), ".signalbox-") {
+			return session.Usage("%s is not empty, and its files could be replaced; name another folder: --dir", dir)
+		}
+	}
+	return nil
+}
+
 func (t *tool) pullRecipe() *cobra.Command {
 	cmd := t.pullVersion(recipeKind(), "RECIPE[@VERSION]", "signalbox recipes pull sft/lora --dir my-lora\nsignalbox recipes pull sft/lora@1.0.0",
 		t.recipeVersionPath, func(cmd *cobra.Command, c *client.Client, path, dir string) error {
@@ -146,8 +166,8 @@ func (t *tool) pullRecipe() *cobra.Command {
 			if len(files) != 1 {
 				return fmt.Errorf("the server returned %d files of a recipe; one was expected", len(files))
 			}
-			if _, err := os.Lstat(filepath.Join(dir, manifestName)); err == nil {
-				return session.Usage("%s has a %s already, whose changes would be lost; name another folder: --dir", dir, manifestName)
+			if err := requireEmpty(dir); err != nil {
+				return err
 			}
 			if err := t.pullFolder(cmd.Context(), c, dir, files[0]); err != nil {
 				return err
@@ -155,7 +175,7 @@ func (t *tool) pullRecipe() *cobra.Command {
 			return os.Remove(filepath.Join(dir, transfer.Listing)) // the files are there to be changed
 		})
 	cmd.Short = "Copy the files of a recipe, to read or to change them"
-	cmd.Long = "Copy the files of a version of a recipe, or of its newest one, into a folder. A folder that has a recipe already is not changed."
+	cmd.Long = "Copy the files of a version of a recipe, or of its newest one, into a folder. The folder must be new or empty."
 	return cmd
 }
 
@@ -169,6 +189,9 @@ func (t *tool) recipeVersionPath(cmd *cobra.Command, called string) (*client.Cli
 	path, err := recipePath(name)
 	if err != nil {
 		return nil, "", err
+	}
+	if chosen && version == "" {
+		return nil, "", session.Usage("the version is missing; write %s@VERSION", name)
 	}
 	if !chosen {
 		if version, err = newestRecipe(cmd.Context(), c, path); err != nil {

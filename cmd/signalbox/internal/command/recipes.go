@@ -65,6 +65,9 @@ func (t *tool) recipe(cmd *cobra.Command, called string) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
+	if chosen && version == "" {
+		return nil, session.Usage("the version is missing; write %s@VERSION", name)
+	}
 	if chosen {
 		path += "/versions/" + url.PathEscape(version)
 	}

@@ -36,7 +36,8 @@ const (
 // RecipeService manages the catalog that submissions are checked against: the recipes that come with the installation,
 // and those that projects publish.
 type RecipeServiceClient interface {
-	// ListRecipes lists all versions of all recipes, sorted by name and version as texts.
+	// ListRecipes lists all versions of all recipes, sorted by name and version as texts. Of versions that projects have
+	// published, `params_schema`, `resources_hint`, `inputs`, `outputs`, `metrics` and `charts` are empty.
 	ListRecipes(ctx context.Context, in *ListRecipesRequest, opts ...grpc.CallOption) (*ListRecipesResponse, error)
 	// GetRecipe returns the newest active version of a recipe. Versions are compared part by part, as numbers.
 	GetRecipe(ctx context.Context, in *GetRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
@@ -152,7 +153,8 @@ func (c *recipeServiceClient) TrustRecipe(ctx context.Context, in *TrustRecipeRe
 // RecipeService manages the catalog that submissions are checked against: the recipes that come with the installation,
 // and those that projects publish.
 type RecipeServiceServer interface {
-	// ListRecipes lists all versions of all recipes, sorted by name and version as texts.
+	// ListRecipes lists all versions of all recipes, sorted by name and version as texts. Of versions that projects have
+	// published, `params_schema`, `resources_hint`, `inputs`, `outputs`, `metrics` and `charts` are empty.
 	ListRecipes(context.Context, *ListRecipesRequest) (*ListRecipesResponse, error)
 	// GetRecipe returns the newest active version of a recipe. Versions are compared part by part, as numbers.
 	GetRecipe(context.Context, *GetRecipeRequest) (*Recipe, error)

@@ -44,7 +44,7 @@ func TestRunRefusalNamesGate(t *testing.T) {
 		"package with other recipe": {func(d *Draft) { d.Spec.Source.Package = "pkg_good" }, fault.Refused, "package", "package: spec.source.package is allowed only for the recipe custom/custom; demo/chat-tiny brings its own code"},
 		"unknown recipe":            {func(d *Draft) { d.Spec.Recipe.Name = "no/such" }, fault.Refused, "recipe_handshake", "recipe_handshake: the catalog has no recipe no/such"},
 		"unknown version":           {func(d *Draft) { d.Spec.Recipe.Version = "7" }, fault.Refused, "recipe_handshake", ""},
-		"withdrawn":                 {func(d *Draft) { d.Spec.Recipe.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version 0.9.0 of demo/chat-tiny is withdrawn"},
+		"withdrawn":                 {func(d *Draft) { d.Spec.Recipe.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version 0.9.0 of demo/chat-tiny is withdrawn; choose another version"},
 		"lock's name":               {func(d *Draft) { d.Spec.Recipe.Lock.Name = "x/y" }, fault.Refused, "recipe_handshake", ""},
 		"lock's version":            {func(d *Draft) { d.Spec.Recipe.Lock.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version is 0.9.0 in recipe.lock.json and 1.0.0 in the catalog; GET /api/recipes/{namespace}/{name}/versions/{version}/lock returns the current lock"},
 		"lock's digest":             {func(d *Draft) { d.Spec.Recipe.Lock.Digest = "sha256:d2" }, fault.Refused, "recipe_handshake", ""},

@@ -25,7 +25,7 @@ func checkRecipe(d *Draft, versions []jobspec.Recipe) error {
 	case d.Recipe == nil:
 		return Refuse(Recipe, "the catalog has no version %s of %s", ref.Version, ref.Name)
 	case d.Recipe.State == stateWithdrawn:
-		return Refuse(Recipe, "version %s of %s is withdrawn", ref.Version, ref.Name)
+		return Refuse(Recipe, "version %s of %s is withdrawn; choose another version", ref.Version, ref.Name)
 	}
 	return cmp.Or(
 		sameField("name", ref.Lock.Name, d.Recipe.Name),

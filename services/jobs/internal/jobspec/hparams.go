@@ -33,6 +33,9 @@ func CheckParams(rawSchema, rawParams []byte) error {
 	if err != nil {
 		return err
 	}
+	if n := elements(params); n > maxElements {
+		return badParam("the lists of the parameters have %d elements together; write at most %d, and bind larger data as an input", n, maxElements)
+	}
 	if err := schema.Validate(withoutExtremes(params)); err != nil {
 		return refusal(schema, params, err)
 	}
@@ -87,6 +90,26 @@ func flat(raw []byte) (map[string]any, error) {
 		}
 	}
 	return params, nil
+}
+
+// maxElements is the maximum number of elements of all lists together. Each of them can be compared with each value of an
+// enumeration.
+const maxElements = 4096
+
+// elements returns the number of elements of lists in a value, also of lists in lists.
+func elements(v any) (n int) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			n += elements(e)
+		}
+	case []any:
+		n = len(v)
+		for _, e := range v {
+			n += elements(e)
+		}
+	}
+	return n
 }
 
 func isFlat(v any) bool {

@@ -18,7 +18,13 @@ import (
 )
 
 // mismatch is one way in which parameters do not match a schema. A mismatch of the object as a whole has no name.
-type mismatch struct{ name, text string }
+type mismatch struct {
+	name string
+	text func() string
+}
+
+// maxTexts is the maximum number of mismatches of one parameter whose texts are written and compared.
+const maxTexts = 16
 
 // refusal turns the error of a validation into a *ParamError. It reports a mismatch of the whole object if
 // there is one, otherwise the mismatch whose name sorts first, because the library visits properties in random order.
@@ -28,8 +34,13 @@ func refusal(schema *jsonschema.Schema, params map[string]any, err error) error 
 		return err
 	}
 	all := mismatches(schema, params, invalid)
-	first := slices.MinFunc(all, func(a, b mismatch) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.text, b.text)) })
-	return &ParamError{first.text}
+	first := slices.MinFunc(all, func(a, b mismatch) int { return cmp.Compare(a.name, b.name) })
+	all = slices.DeleteFunc(all, func(m mismatch) bool { return m.name != first.name })
+	var texts []string
+	for _, m := range all[:min(len(all), maxTexts)] {
+		texts = append(texts, m.text())
+	}
+	return &ParamError{slices.Min(texts)}
 }
 
 // mismatches returns the mismatches that e describes, at least one.
@@ -46,12 +57,12 @@ func mismatches(schema *jsonschema.Schema, params map[string]any, e *jsonschema.
 	case *kind.AdditionalProperties:
 		all := make([]mismatch, len(k.Properties))
 		for i, name := range k.Properties {
-			all[i] = mismatch{name, name + " is not a parameter of the recipe" + didYouMean(name, schema.Properties)}
+			all[i] = mismatch{name, func() string { return name + " is not a parameter of the recipe" + didYouMean(name, schema.Properties) }}
 		}
 		return all
 	}
 	if len(e.InstanceLocation) == 0 {
-		return []mismatch{{"", wrong("the parameters", nil, e.ErrorKind)}}
+		return []mismatch{{"", func() string { return wrong("the parameters", nil, e.ErrorKind) }}}
 	}
 	name, value := e.InstanceLocation[0], params[e.InstanceLocation[0]]
 	at := name
@@ -63,7 +74,7 @@ func mismatches(schema *jsonschema.Schema, params map[string]any, e *jsonschema.
 		}
 		at, value = at+"["+index+"]", list[i]
 	}
-	return []mismatch{{name, wrong(at, value, e.ErrorKind)}}
+	return []mismatch{{name, func() string { return wrong(at, value, e.ErrorKind) }}}
 }
 
 // wrong states what is wrong with a value. For a keyword that it does not handle, it uses the text of the library.

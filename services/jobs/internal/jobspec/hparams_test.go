@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,6 +106,17 @@ func TestCheckParams_keywords(t *testing.T) {
 		}
 		require.EqualError(t, err, want, params)
 	}
+}
+
+// Every element of a list can be compared with every value of an enumeration.
+func TestCheckParams_boundsLists(t *testing.T) {
+	t.Parallel()
+	schema := []byte(`{"type":"object","properties":{"a":{"type":"array","items":{"enum":[1,2]}}}}`)
+	list := func(n int) []byte { return []byte(`{"a":[1` + strings.Repeat(",1", n-1) + `]}`) }
+	require.NoError(t, CheckParams(schema, list(maxElements)))
+	err := CheckParams(schema, list(maxElements+1))
+	require.ErrorContains(t, err, "have 4097 elements together; write at most 4096")
+	require.ErrorAs(t, err, new(*ParamError))
 }
 
 func TestCheckParams_brokenSchema(t *testing.T) {

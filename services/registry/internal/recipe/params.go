@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// checkParams checks the schema of the hyperparameters that a project publishes. Each submission of a job checks values
-// with this schema, so its checks must be cheap: a parameter is a scalar or a list of scalars, and keywords that combine
-// or refer to schemas, which could make a check take for ever, are refused.
+// checkParams checks the schema of the hyperparameters that a project publishes. Each submission of a job compiles it and
+// checks values with it, so both must be cheap: a parameter is a scalar or a list of scalars, patterns and enumerations
+// are small, and keywords that combine or refer to schemas, which could make a check take for ever, are refused.
 func checkParams(raw json.RawMessage) error {
 	var s struct {
 		Schema      string                                `json:"$schema"`
@@ -44,100 +45,19 @@ func checkParams(raw json.RawMessage) error {
 	case len(s.Properties) > maxParameters:
 		return fmt.Errorf("params_schema has %d parameters; name at most %d", len(s.Properties), maxParameters)
 	}
+	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		if err := checkParam(name, s.Properties[name]); err != nil {
-			return err
+		if !regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}$`).MatchString(name) {
+			return fmt.Errorf("params_schema: %.80q is not a name; a parameter has 1 to 128 letters, digits and any of _ . / -", name)
+		}
+		if err := (&paramCheck{name: name, cost: &cost}).check(s.Properties[name]); err != nil {
+			return fmt.Errorf("params_schema: %w", err)
 		}
 	}
 	return compileParams(raw, s.Properties)
 }
 
 const draft2020 = "https://json-schema.org/draft/2020-12/schema"
-
-// maxNumber is the maximum length of a number in a schema. The numbers of its keywords are computed with as exact
-// fractions, whose size grows with the exponent.
-const maxNumber = 32
-
-func checkParam(name string, keywords map[string]json.RawMessage) error {
-	if name == "" || len(name) > maxChart {
-		return fmt.Errorf("a parameter has a name of %d bytes; write 1 to %d", len(name), maxChart)
-	}
-	if err := checkType(name, keywords["type"]); err != nil {
-		return err
-	}
-	for _, keyword := range slices.Sorted(maps.Keys(keywords)) {
-		value := keywords[keyword]
-		if keyword == "items" {
-			var inner map[string]json.RawMessage
-			if json.Unmarshal(value, &inner) != nil || inner == nil || inner["items"] != nil {
-				return fmt.Errorf("params_schema: items of %s must be the schema of a number, a text or a boolean", name)
-			}
-			if err := checkParam(name, inner); err != nil {
-				return err
-			}
-			continue
-		}
-		if !slices.Contains(paramKeywords(), keyword) {
-			return fmt.Errorf("params_schema: %s has the keyword %q; a parameter may have %s and items", name, keyword, strings.Join(paramKeywords(), ", "))
-		}
-		if err := checkNumbers(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkType checks the keyword type of a parameter.
-func checkType(name string, raw json.RawMessage) error {
-	var one string
-	var many []string
-	if len(raw) == 0 {
-		return fmt.Errorf("params_schema: %s has no type; write number, integer, string, boolean or array", name)
-	}
-	if json.Unmarshal(raw, &one) == nil {
-		many = []string{one}
-	} else if json.Unmarshal(raw, &many) != nil || len(many) == 0 {
-		return fmt.Errorf("params_schema: the type of %s is %.40s; write number, integer, string, boolean or array", name, raw)
-	}
-	for _, kind := range many {
-		if !slices.Contains([]string{"number", "integer", "string", "boolean", "array", "null"}, kind) {
-			return fmt.Errorf("params_schema: the type of %s is %.40q; write number, integer, string, boolean or array", name, kind)
-		}
-	}
-	return nil
-}
-
-// paramKeywords returns the keywords that the schema of a parameter may have besides items.
-func paramKeywords() []string {
-	return []string{
-		"type", "enum", "const", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
-		"pattern", "minItems", "maxItems", "title", "description", "examples",
-	}
-}
-
-func checkNumbers(name string, raw json.RawMessage) error {
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.UseNumber()
-	for {
-		token, err := in.Token()
-		if err != nil {
-			return nil //nolint:nilerr // the end, because the manifest has been decoded
-		}
-		n, ok := token.(json.Number)
-		if !ok {
-			continue
-		}
-		if _, err := n.Float64(); err != nil || len(n) > maxNumber || tiny(string(n)) {
-			return fmt.Errorf("params_schema: %s has the number %.40s; write one of at most %d characters between 1e-99 and 1e99", name, n, maxNumber)
-		}
-	}
-}
-
-// tiny reports whether a number has an exponent of three digits or more.
-func tiny(number string) bool {
-	_, exponent, _ := strings.Cut(strings.ToLower(number), "e")
-	return len(strings.TrimLeft(exponent, "+-0")) > 2
-}
 
 // compileParams compiles a schema and checks that each parameter accepts its default.
 func compileParams(raw json.RawMessage, parameters map[string]map[string]json.RawMessage) error {
@@ -154,11 +74,12 @@ func compileParams(raw json.RawMessage, parameters map[string]map[string]json.Ra
 	}
 	schema, err := c.Compile(url)
 	if err != nil {
-		return fmt.Errorf("params_schema: %w", err)
+		lines := strings.Split(err.Error(), "\n")
+		return fmt.Errorf("params_schema is not a JSON Schema: %s", strings.TrimLeft(lines[len(lines)-1], " -"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		initial, set := parameters[name]["default"]
-		if !set {
+		if !set || schema.Properties[name] == nil {
 			continue
 		}
 		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(initial))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -18,7 +19,8 @@ const (
 	maxVersions   = 1000 // of one recipe
 	maxPackage    = 64 << 20
 	maxManifest   = 64 << 10
-	maxText       = 4000 // characters of a description
+	maxTitle      = 200  // characters
+	maxText       = 1000 // characters of a description
 	maxName       = 64   // characters of a name
 	maxArguments  = 64
 	maxArgument   = 1024 // bytes
@@ -88,12 +90,24 @@ func (m *Manifest) checkIdentity(project string) error {
 	case m.State != "" && m.State != StateActive:
 		return fmt.Errorf("state is %q; leave it out, and change the state of the version after it is published", m.State)
 	}
-	return errors.Join(textUpTo("title", m.Title, 200), textUpTo("description", m.Description, maxText))
+	return errors.Join(checkText("title", m.Title, maxTitle), checkText("description", m.Description, maxText))
 }
 
-func textUpTo(name, text string, most int) error {
+// checkText returns an error if a text has more than the given number of characters, or one that is not printed. The text
+// may have several lines.
+func checkText(name, text string, most int) error {
 	if n := utf8.RuneCountInString(text); n > most {
 		return fmt.Errorf("%s has %d characters; write at most %d", name, n, most)
+	}
+	return checkPrinted(name, text)
+}
+
+// checkPrinted returns an error if a text has a character that controls a terminal or the direction of text.
+func checkPrinted(name, text string) error {
+	for _, c := range text {
+		if c == utf8.RuneError || unicode.In(c, unicode.Cc, unicode.Cf) && c != '\n' && c != '\t' {
+			return fmt.Errorf("%s has the character %U, which is not printed; remove it", name, c)
+		}
 	}
 	return nil
 }
@@ -106,8 +120,8 @@ func (m *Manifest) checkFramework() error {
 	case f.Image != "":
 		return errors.New("recipes in a container image do not exist yet; remove framework.image")
 	}
-	return errors.Join(textUpTo("framework.name", f.Name, maxName), textUpTo("framework.runtime_id", f.RuntimeID, maxName),
-		textUpTo("framework.python", f.Python, maxName))
+	return errors.Join(checkText("framework.name", f.Name, maxName), checkText("framework.runtime_id", f.RuntimeID, maxName),
+		checkText("framework.python", f.Python, maxName))
 }
 
 func (m *Manifest) checkEntrypoint() error {
@@ -118,8 +132,11 @@ func (m *Manifest) checkEntrypoint() error {
 		return fmt.Errorf("entrypoint has %d words; write at most %d", len(m.Entrypoint), maxArguments)
 	}
 	for i, argument := range m.Entrypoint {
-		if len(argument) > maxArgument || strings.ContainsRune(argument, 0) {
-			return fmt.Errorf("entrypoint[%d] is longer than %d bytes or contains a zero byte", i, maxArgument)
+		if len(argument) > maxArgument {
+			return fmt.Errorf("entrypoint[%d] has %d bytes; write at most %d", i, len(argument), maxArgument)
+		}
+		if err := checkText(fmt.Sprintf("entrypoint[%d]", i), argument, maxArgument); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (m *Manifest) checkInputs() error {
 		case in.Kind != kindDataset:
 			return fmt.Errorf("inputs[%d].kind is %q; write dataset or model", i, in.Kind)
 		}
-		if err := errors.Join(textUpTo("the format of an input", in.Format, maxName), textUpTo("the description of an input", in.Description, maxText)); err != nil {
+		if err := errors.Join(checkText("the format of an input", in.Format, maxName), checkText("the description of an input", in.Description, maxText)); err != nil {
 			return err
 		}
 		names = append(names, in.Name)
@@ -73,8 +73,8 @@ func (m *Manifest) checkOutputs() error {
 		if out.Kind == "" {
 			return fmt.Errorf("outputs[%d] has no kind; write that of an artifact, such as checkpoint or merged_model", i)
 		}
-		err := errors.Join(textUpTo("the kind of an output", out.Kind, maxName), textUpTo("the format of an output", out.Format, maxName),
-			textUpTo("the description of an output", out.Description, maxText))
+		err := errors.Join(checkText("the kind of an output", out.Kind, maxName), checkText("the format of an output", out.Format, maxName),
+			checkText("the description of an output", out.Description, maxText))
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (m *Manifest) checkMetrics() error {
 		if !slices.Contains([]string{"", "minimize", "maximize"}, metric.Goal) {
 			return fmt.Errorf("metrics[%d].goal is %q; write minimize or maximize, or leave it out", i, metric.Goal)
 		}
-		if err := errors.Join(textUpTo("the key of a metric", metric.Key, maxChart), textUpTo("the unit of a metric", metric.Unit, maxName)); err != nil {
+		if err := errors.Join(checkText("the key of a metric", metric.Key, maxChart), checkText("the unit of a metric", metric.Unit, maxName)); err != nil {
 			return err
 		}
 	}

@@ -57,6 +57,13 @@ func someone(t *testing.T) context.Context {
 	return authn.WithNeed(as(t, "some", ""), authn.NeedRead)
 }
 
+// administrator returns the context of a call by an administrator.
+func administrator(t *testing.T) context.Context {
+	t.Helper()
+	root := &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Username: "root", Role: authn.RoleAdmin}
+	return authn.WithNeed(authn.NewContext(as(t, "root", ""), root), authn.NeedEdit)
+}
+
 // ownManifest is the manifest of team/own, with some of its members replaced. A member that is nil is left out.
 func ownManifest(t *testing.T, members map[string]any) []byte {
 	t.Helper()
@@ -191,8 +198,7 @@ func TestPublishRecipe_namesBelongToProjectAndOwner(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.publish(as(t, "eve", ""), shared("2"))
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "recipe_name"), "another user must not publish the newest version: %v", err)
-	root := authn.WithNeed(authn.NewContext(as(t, "root", ""), &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Username: "root", Role: authn.RoleAdmin}), authn.NeedEdit)
-	got, err := d.publish(root, shared("2"))
+	got, err := d.publish(administrator(t), shared("2"))
 	require.NoError(t, err)
 	require.Equal(t, "ann", got.GetOwner(), "an administrator publishes for the owner, who keeps the name")
 	_, err = d.publish(as(t, "ann", ""), shared("3"))
@@ -291,9 +297,8 @@ func TestPublishRecipe_trustAndEnvironment(t *testing.T) {
 	require.Equal(t, "deps/lock.txt", job.GetEnvironment().GetLock())
 	require.Empty(t, job.GetEnvironment().GetRequirements(), "the requirements of a user never take the path of the installation's")
 	require.Contains(t, job.GetPackage().GetUri(), "projects/prj_team/packages/")
-	root := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Role: authn.RoleAdmin})
 	yes := true
-	trusted, err := d.TrustRecipe(authn.WithNeed(root, authn.NeedRead), &registryv1.TrustRecipeRequest{
+	trusted, err := d.TrustRecipe(administrator(t), &registryv1.TrustRecipeRequest{
 		Namespace: "team", Name: "own", Version: "1.0", Digest: own.GetDigest(), Trusted: &yes,
 	})
 	require.NoError(t, err)

@@ -93,6 +93,9 @@ func (m *Manifest) check() error {
 		if n := utf8.RuneCountInString(chart); n < 1 || n > maxChart {
 			return fmt.Errorf("charts[%d] has %d characters; a key or pattern has 1 to %d", i, n, maxChart)
 		}
+		if err := checkText(fmt.Sprintf("charts[%d]", i), chart, maxChart); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -29,6 +29,17 @@ func ToProto(v *Version) *registryv1.Recipe {
 	return m
 }
 
+// toListed converts a version for a list. Of a version that a project has published, it leaves out the members that can be
+// large, so that every page fits into a message.
+func toListed(v *Version) *registryv1.Recipe {
+	m := ToProto(v)
+	if v.ProjectID != "" {
+		m.ParamsSchema, m.ResourcesHint = []byte(`{}`), []byte(`{}`)
+		m.Inputs, m.Outputs, m.Metrics, m.Charts = []byte(`[]`), []byte(`[]`), []byte(`[]`), nil
+	}
+	return m
+}
+
 func framework(v *Version) *registryv1.RecipeFramework {
 	return &registryv1.RecipeFramework{
 		Name: v.Framework.Name, RuntimeId: v.Framework.RuntimeID, Image: v.Framework.Image,

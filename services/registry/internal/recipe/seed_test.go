@@ -280,7 +280,7 @@ func TestListRecipes_pages(t *testing.T) {
 	d.ship(catalog())
 	for offset, want := range []string{"rl/big", "sft/tiny"} {
 		h := &headers{}
-		got, err := d.ListRecipes(grpc.NewContextWithServerTransportStream(t.Context(), h), &registryv1.ListRecipesRequest{Limit: new(int32(1)), Offset: new(int32(offset))})
+		got, err := d.ListRecipes(grpc.NewContextWithServerTransportStream(someone(t), h), &registryv1.ListRecipesRequest{Limit: new(int32(1)), Offset: new(int32(offset))})
 		require.NoError(t, err)
 		require.Len(t, got.GetRecipes(), 1)
 		require.Equal(t, want, got.GetRecipes()[0].GetName())

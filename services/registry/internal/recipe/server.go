@@ -60,7 +60,7 @@ func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequ
 	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRecipesResponse{}
 	for _, v := range found {
-		out.Recipes = append(out.Recipes, ToProto(v))
+		out.Recipes = append(out.Recipes, toListed(v))
 	}
 	return out, request.SetMore(ctx, more)
 }

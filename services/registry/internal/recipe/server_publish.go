@@ -87,6 +87,10 @@ func (s *Server) readPackage(ctx context.Context, b *codepackage.Bundle) (*Versi
 	if err != nil {
 		return nil, err
 	}
+	treeDigest, err := digest(text, b.SHA256) // also refuses a member that is set twice
+	if err != nil {
+		return nil, refuse("%s: %s", manifestName, err)
+	}
 	if err := strict.checkPublished(b.Project); err != nil {
 		return nil, err
 	}
@@ -94,11 +98,8 @@ func (s *Server) readPackage(ctx context.Context, b *codepackage.Bundle) (*Versi
 	if err != nil {
 		return nil, err
 	}
-	v := &Version{Manifest: m, Text: text, TreeSHA256: b.SHA256, TreeBytes: b.Size}
+	v := &Version{Manifest: m, Digest: treeDigest, Text: text, TreeSHA256: b.SHA256, TreeBytes: b.Size}
 	v.State = StateActive
-	if v.Digest, err = digest(text, b.SHA256); err != nil {
-		return nil, refuse("%s: %s", manifestName, err)
-	}
 	if err := s.checkScript(ctx, b, m.Entrypoint); err != nil {
 		return nil, err
 	}

@@ -80,9 +80,10 @@ func (Store) Heads(ctx context.Context, q pg.Querier, scope authn.Scope, name st
 }
 
 // Candidates returns at most limit versions of one recipe: first the given version, if it exists, and then the newest by
-// the time of their publication.
+// the time of their publication. Without a version, which only a jobs service of the previous version leaves out, it
+// returns only what comes with the installation.
 func (Store) Candidates(ctx context.Context, q pg.Querier, scope authn.Scope, name, version string, limit int) ([]*Version, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE `+access.Visible+` AND name = $4
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE `+access.Visible+` AND name = $4 AND ($5 <> '' OR project_id = '')
 		ORDER BY version = $5 DESC, locked_at DESC, version LIMIT $6`, access.Args(scope, name, version, limit)...)
 	return collect(rows, err, scan)
 }

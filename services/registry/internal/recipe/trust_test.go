@@ -8,14 +8,13 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 func (d *harness) trust(version, digest string, trusted bool) (*registryv1.Recipe, error) {
 	d.t.Helper()
-	ctx := authn.NewContext(d.t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Role: authn.RoleAdmin})
+	ctx := administrator(d.t)
 	return d.TrustRecipe(ctx, &registryv1.TrustRecipeRequest{Namespace: "sft", Name: "tiny", Version: version, Digest: digest, Trusted: &trusted})
 }
 
@@ -77,6 +76,6 @@ func TestVersion_Trusted_customNever(t *testing.T) {
 	_, err := d.Pool.Exec(t.Context(), `UPDATE recipe SET name = 'custom/custom' WHERE name = 'sft/tiny'`)
 	require.NoError(t, err)
 	trusted := true
-	_, err = d.TrustRecipe(t.Context(), &registryv1.TrustRecipeRequest{Namespace: "custom", Name: "custom", Version: "1.0", Digest: "x", Trusted: &trusted})
+	_, err = d.TrustRecipe(administrator(t), &registryv1.TrustRecipeRequest{Namespace: "custom", Name: "custom", Version: "1.0", Digest: "x", Trusted: &trusted})
 	require.True(t, fault.HasCode(err, "recipe_untrusted"), "%v", err)
 }
