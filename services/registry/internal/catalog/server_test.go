@@ -163,9 +163,9 @@ func TestGetCatalogRecipe_unavailableUntilSeeded(t *testing.T) {
 	_, err := d.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "catalog"), "before the catalog is seeded, a recipe must be unavailable, not absent: %v", err)
 	require.NoError(t, d.Seeder.RunOnce(t.Context()))
-	_, err = d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
+	_, err = d.GetCatalogRecipe(as(t, "usr_1"), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.NoError(t, err)
-	_, err = d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/none"})
+	_, err = d.GetCatalogRecipe(as(t, "usr_1"), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/none"})
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
@@ -174,7 +174,7 @@ func TestGetCatalogRecipe_returnsAllVersions(t *testing.T) {
 	d := open(t)
 	require.NoError(t, d.Seeder.RunOnce(t.Context()))
 	require.NoError(t, d.seeder(d.Pool, recipes("2.0", "withdrawn")).RunOnce(t.Context()))
-	out, err := d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
+	out, err := d.GetCatalogRecipe(as(t, "usr_1"), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.NoError(t, err)
 	require.Len(t, out.GetVersions(), 2, "withdrawn versions too, because a job refers to the version in its lock")
 	require.Equal(t, []string{"active", "withdrawn"}, []string{out.GetVersions()[0].GetRecipe().GetState(), out.GetVersions()[1].GetRecipe().GetState()})
@@ -303,7 +303,7 @@ func TestCatalog_databaseDownIsNotAbsent(t *testing.T) {
 	d := open(t)
 	require.NoError(t, d.Seeder.RunOnce(t.Context()))
 	d.Pool.Close()
-	_, err := d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
+	_, err := d.GetCatalogRecipe(as(t, "usr_1"), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.False(t, err == nil || fault.Is(err, fault.Absent), "%v", err)
 	for _, in := range []*registrypeerv1.ResolveBindingsRequest{{Datasets: map[string]string{"a": "ds/team/sums@v1"}}, {Model: "mdl/team/adder@1"}} {
 		_, err = d.ResolveBindings(as(t, "usr_1"), in)
