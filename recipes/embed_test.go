@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +12,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/paramschema"
 	"github.com/signalbox-dev/signalbox/recipes"
 )
 
@@ -276,11 +275,7 @@ func TestParamsSchema_isValidAndAcceptsDefaults(t *testing.T) {
 			ParamsSchema json.RawMessage `json:"params_schema"`
 		}
 		require.NoError(t, json.Unmarshal(raw, &m))
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(m.ParamsSchema))
-		require.NoError(t, err)
-		c := jsonschema.NewCompiler()
-		require.NoError(t, c.AddResource("recipe:///"+file, doc))
-		schema, err := c.Compile("recipe:///" + file)
+		schema, err := paramschema.Compile(m.ParamsSchema)
 		require.NoError(t, err, file)
 		defaults := map[string]any{}
 		for name, property := range schema.Properties {

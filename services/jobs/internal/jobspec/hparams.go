@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/signalbox-dev/signalbox/platform/paramschema"
 )
 
 // ParamError describes an invalid parameter value.
@@ -25,7 +25,7 @@ func badParam(format string, args ...any) error { return &ParamError{fmt.Sprintf
 // CheckParams checks a flat object of parameters against a JSON Schema. Invalid parameters give a *ParamError; a broken
 // schema gives another error, because it is not the user's fault.
 func CheckParams(rawSchema, rawParams []byte) error {
-	schema, err := compile(rawSchema)
+	schema, err := paramschema.Compile(rawSchema)
 	if err != nil {
 		return fmt.Errorf("read the recipe's params_schema: %w", err)
 	}
@@ -45,28 +45,6 @@ func CheckParams(rawSchema, rawParams []byte) error {
 		}
 	}
 	return nil
-}
-
-// schemaURL identifies the schema in errors. It is absolute, because a relative URL would be resolved in the file
-// system.
-const schemaURL = "recipe:///params_schema"
-
-// compile compiles a schema. An empty schema accepts everything.
-func compile(raw []byte) (*jsonschema.Schema, error) {
-	if len(raw) == 0 {
-		raw = []byte("{}")
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // a $ref must not read files or the network
-	if err := c.AddResource(schemaURL, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(schemaURL)
 }
 
 // flat decodes an object. It rejects an object in which a value contains another object.

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/signalbox-dev/signalbox/platform/paramschema"
 )
 
 // checkParams checks the schema of the hyperparameters that a project publishes. Each submission of a job compiles it and
@@ -40,8 +42,8 @@ func checkParams(raw json.RawMessage) error {
 	switch {
 	case s.Type != "object":
 		return errors.New(`params_schema.type must be "object"`)
-	case s.Schema != "" && s.Schema != draft2020:
-		return fmt.Errorf("params_schema has the dialect %q; write %q", s.Schema, draft2020)
+	case s.Schema != "" && s.Schema != paramschema.Draft:
+		return fmt.Errorf("params_schema has the dialect %q; write %q", s.Schema, paramschema.Draft)
 	case len(s.Properties) > maxParameters:
 		return fmt.Errorf("params_schema has %d parameters; name at most %d", len(s.Properties), maxParameters)
 	}
@@ -57,22 +59,9 @@ func checkParams(raw json.RawMessage) error {
 	return compileParams(raw, s.Properties)
 }
 
-const draft2020 = "https://json-schema.org/draft/2020-12/schema"
-
 // compileParams compiles a schema and checks that each parameter accepts its default.
 func compileParams(raw json.RawMessage, parameters map[string]map[string]json.RawMessage) error {
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // nothing is read from files or the network
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return fmt.Errorf("params_schema: %w", err)
-	}
-	const url = "recipe:///params_schema"
-	if err := c.AddResource(url, doc); err != nil {
-		return fmt.Errorf("params_schema: %w", err)
-	}
-	schema, err := c.Compile(url)
+	schema, err := paramschema.Compile(raw)
 	if err != nil {
 		lines := strings.Split(err.Error(), "\n")
 		return fmt.Errorf("params_schema is not a JSON Schema: %s", strings.TrimLeft(lines[len(lines)-1], " -"))
