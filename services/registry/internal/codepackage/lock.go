@@ -21,15 +21,7 @@ func CheckLock(ctx context.Context, blobs blob.Store, b *Bundle, lock, member st
 	if lock == "" || b.Size > maxLocked {
 		return nil
 	}
-	body, info, err := blobs.Get(ctx, Key(b.ProjectID, b.SHA256))
-	if fault.Is(err, fault.Absent) {
-		return Refuse("package %s has not been uploaded", b.ID)
-	}
-	if err != nil {
-		return fmt.Errorf("open a package: %w", err)
-	}
-	defer func() { _ = body.Close() }()
-	content, found, err := archive.Extract(body, info.Size, lock, pylock.MaxBytes+1)
+	content, found, err := ReadFile(ctx, blobs, b, lock, pylock.MaxBytes+1)
 	if err != nil {
 		return err
 	}
@@ -41,4 +33,18 @@ func CheckLock(ctx context.Context, blobs blob.Store, b *Bundle, lock, member st
 		return Refuse("%s", refusal)
 	}
 	return err
+}
+
+// ReadFile returns the content of a file of a package, at most the given number of bytes of it, and whether the package has
+// the file. The package has been accepted.
+func ReadFile(ctx context.Context, blobs blob.Store, b *Bundle, name string, most int64) (content []byte, found bool, err error) {
+	body, info, err := blobs.Get(ctx, Key(b.ProjectID, b.SHA256))
+	if fault.Is(err, fault.Absent) {
+		return nil, false, Refuse("package %s has not been uploaded", b.ID)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("open a package: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	return archive.Extract(body, info.Size, name, most)
 }

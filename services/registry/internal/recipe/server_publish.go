@@ -2,7 +2,6 @@ package recipe
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"path"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/access"
-	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -69,12 +67,7 @@ func (s *Server) readPackage(ctx context.Context, b *codepackage.Bundle) (*Versi
 	if b.Size > maxPackage {
 		return nil, refuse("the package has %d MiB; a recipe has at most %d MiB. Bind models and data to its jobs as inputs", b.Size>>20, maxPackage>>20)
 	}
-	body, info, err := s.Blobs.Get(ctx, codepackage.Key(b.ProjectID, b.SHA256))
-	if err != nil {
-		return nil, fmt.Errorf("open a package: %w", err)
-	}
-	defer func() { _ = body.Close() }()
-	text, found, err := archive.Extract(body, info.Size, manifestName, maxManifest+1)
+	text, found, err := codepackage.ReadFile(ctx, s.Blobs, b, manifestName, maxManifest+1)
 	switch {
 	case err != nil:
 		return nil, err
@@ -111,12 +104,7 @@ func (s *Server) checkScript(ctx context.Context, b *codepackage.Bundle, command
 	if len(command) < 2 || command[0] != "python" || path.Ext(command[1]) != ".py" || path.IsAbs(command[1]) {
 		return nil
 	}
-	body, info, err := s.Blobs.Get(ctx, codepackage.Key(b.ProjectID, b.SHA256))
-	if err != nil {
-		return fmt.Errorf("open a package: %w", err)
-	}
-	defer func() { _ = body.Close() }()
-	_, found, err := archive.Extract(body, info.Size, path.Clean(command[1]), 0)
+	_, found, err := codepackage.ReadFile(ctx, s.Blobs, b, path.Clean(command[1]), 0)
 	if err == nil && !found {
 		return refuse("the package has no file %s, which entrypoint in %s runs", command[1], manifestName)
 	}
