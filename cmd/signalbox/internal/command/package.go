@@ -144,8 +144,17 @@ func (t *tool) sendPackage(ctx context.Context, c *client.Client, spec map[strin
 	if err != nil {
 		return err
 	}
+	if source["package"], err = t.uploadCode(ctx, c, spec["project"], p); err != nil {
+		return err
+	}
+	spec["source"] = source
+	return nil
+}
+
+// uploadCode uploads a package, unless the project has it already, and returns its id. Without a project, the server chooses it.
+func (t *tool) uploadCode(ctx context.Context, c *client.Client, project any, p *codePackage) (packageID string, err error) {
 	body := map[string]any{"size_bytes": p.size, "sha256": p.sha256}
-	if project, named := spec["project"]; named {
+	if project != nil {
 		body["project"] = project
 	}
 	var made struct {
@@ -154,21 +163,19 @@ func (t *tool) sendPackage(ctx context.Context, c *client.Client, spec map[strin
 		Upload *uploadTarget `json:"upload"`
 	}
 	if err := c.Post(ctx, packagesPath, body, &made); err != nil {
-		return err
+		return "", err
 	}
 	if made.Upload != nil {
 		if err := t.uploadPackage(ctx, c, p, *made.Upload); err != nil {
-			return fmt.Errorf("upload the package: %w", err)
+			return "", fmt.Errorf("upload the package: %w", err)
 		}
 	}
 	if made.State != "accepted" {
 		if err := c.Post(ctx, packagesPath+"/"+url.PathEscape(made.ID)+"/commit", map[string]any{}, nil); err != nil {
-			return err
+			return "", err
 		}
 	}
-	source["package"] = made.ID
-	spec["source"] = source
-	return nil
+	return made.ID, nil
 }
 
 // specSource returns the source of a spec, to which a package is added.

@@ -72,14 +72,14 @@ func (t *tool) runPublish(cmd *cobra.Command, folder string) error {
 		return err
 	}
 	defer packed.close()
-	spec := map[string]any{"project": project}
-	if err := t.sendPackage(cmd.Context(), c, spec, packed); err != nil {
+	id, err := t.uploadCode(cmd.Context(), c, project, packed)
+	if err != nil {
 		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == "project" {
 			err = &RemedyError{Remedy: fmt.Sprintf("change the name %s in %s to PROJECT/NAME, with a project of yours", name, manifestName), err: err}
 		}
 		return err
 	}
-	return t.send(cmd, c, http.MethodPost, recipeKind().path, map[string]any{"package_id": textAt(spec, "source.package")}, t.showRecipe(t.sayPublished))
+	return t.send(cmd, c, http.MethodPost, recipeKind().path, map[string]any{"package_id": id}, t.showRecipe(t.sayPublished))
 }
 
 // recipeVersion is what the sentence about a changed version states.
