@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp/syntax"
@@ -91,7 +92,10 @@ func (*paramCheck) text(raw json.RawMessage) error {
 	if json.Unmarshal(raw, &text) != nil {
 		return fmt.Errorf("must be a text, not %.40s", raw)
 	}
-	return checkText("(a text)", text, maxText)
+	if problem := textProblem(text, maxText); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
 }
 
 func (c *paramCheck) pattern(raw json.RawMessage) error {
@@ -131,8 +135,8 @@ func (*paramCheck) values(raw json.RawMessage) error {
 		case strings.HasPrefix(string(value), "{") || strings.HasPrefix(string(value), "["):
 			return fmt.Errorf("has the value %.40s; a value is a number, a text, true, false or null", value)
 		case json.Unmarshal(value, &text) == nil:
-			if err := checkText("(a text)", text, maxValue); err != nil {
-				return err
+			if problem := textProblem(text, maxValue); problem != "" {
+				return errors.New(problem)
 			}
 		case !slices.Contains([]string{"true", "false", "null"}, string(value)):
 			if err := checkNumber(string(value)); err != nil {

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,26 +91,29 @@ func (m *Manifest) checkIdentity(project string) error {
 	case m.State != "" && m.State != StateActive:
 		return fmt.Errorf("state is %q; leave it out, and change the state of the version after it is published", m.State)
 	}
-	return errors.Join(checkText("title", m.Title, maxTitle), checkText("description", m.Description, maxText))
+	return cmp.Or(checkText("title", m.Title, maxTitle), checkText("description", m.Description, maxText))
 }
 
-// checkText returns an error if a text has more than the given number of characters, or one that is not printed. The text
-// may have several lines.
+// checkText returns an error if a text has more than the given number of characters, or one that controls a terminal or
+// the direction of text. The text may have several lines.
 func checkText(name, text string, most int) error {
-	if n := utf8.RuneCountInString(text); n > most {
-		return fmt.Errorf("%s has %d characters; write at most %d", name, n, most)
-	}
-	return checkPrinted(name, text)
-}
-
-// checkPrinted returns an error if a text has a character that controls a terminal or the direction of text.
-func checkPrinted(name, text string) error {
-	for _, c := range text {
-		if c == utf8.RuneError || unicode.In(c, unicode.Cc, unicode.Cf) && c != '\n' && c != '\t' {
-			return fmt.Errorf("%s has the character %U, which is not printed; remove it", name, c)
-		}
+	if problem := textProblem(text, most); problem != "" {
+		return errors.New(name + " " + problem)
 	}
 	return nil
+}
+
+// textProblem states why checkText refuses a text, or returns "".
+func textProblem(text string, most int) string {
+	if n := utf8.RuneCountInString(text); n > most {
+		return fmt.Sprintf("has %d characters; write at most %d", n, most)
+	}
+	for _, c := range text {
+		if c == utf8.RuneError || unicode.In(c, unicode.Cc, unicode.Cf) && c != '\n' && c != '\t' {
+			return fmt.Sprintf("has the character %U, which is not printed; remove it", c)
+		}
+	}
+	return ""
 }
 
 func (m *Manifest) checkFramework() error {
@@ -120,7 +124,7 @@ func (m *Manifest) checkFramework() error {
 	case f.Image != "":
 		return errors.New("recipes in a container image do not exist yet; remove framework.image")
 	}
-	return errors.Join(checkText("framework.name", f.Name, maxName), checkText("framework.runtime_id", f.RuntimeID, maxName),
+	return cmp.Or(checkText("framework.name", f.Name, maxName), checkText("framework.runtime_id", f.RuntimeID, maxName),
 		checkText("framework.python", f.Python, maxName))
 }
 

@@ -1,10 +1,14 @@
 package recipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelfile"
 )
 
 // The kinds of inputs.
@@ -12,6 +16,10 @@ const (
 	kindDataset = "dataset"
 	kindModel   = "model"
 )
+
+func modelFormats() []string {
+	return []string{modelfile.FormatGGUF, modelfile.FormatSafetensors, modelfile.FormatPEFT}
+}
 
 // checkInputs checks the datasets and the model that a job reads. A job binds datasets by the names of the inputs; nodes
 // use these names as names of folders.
@@ -38,14 +46,14 @@ func (m *Manifest) checkInputs() error {
 			return fmt.Errorf("inputs[%d].name is %q; a name has 1 to 64 lower-case letters, digits, _ and -, and begins with a letter", i, in.Name)
 		case slices.Contains(names, in.Name):
 			return fmt.Errorf("inputs has two entries with the name %q", in.Name)
-		case in.Kind == kindModel && in.Format != "" && !slices.Contains([]string{"gguf", "safetensors", "peft"}, in.Format):
-			return fmt.Errorf("inputs[%d].format is %q; models are gguf, safetensors or peft", i, in.Format)
+		case in.Kind == kindModel && in.Format != "" && !slices.Contains(modelFormats(), in.Format):
+			return fmt.Errorf("inputs[%d].format is %q; the format of a model is one of %s", i, in.Format, strings.Join(modelFormats(), ", "))
 		case in.Kind == kindModel:
 			models++
 		case in.Kind != kindDataset:
 			return fmt.Errorf("inputs[%d].kind is %q; write dataset or model", i, in.Kind)
 		}
-		if err := errors.Join(checkText("the format of an input", in.Format, maxName), checkText("the description of an input", in.Description, maxText)); err != nil {
+		if err := cmp.Or(checkText("the format of an input", in.Format, maxName), checkText("the description of an input", in.Description, maxText)); err != nil {
 			return err
 		}
 		names = append(names, in.Name)
@@ -73,7 +81,7 @@ func (m *Manifest) checkOutputs() error {
 		if out.Kind == "" {
 			return fmt.Errorf("outputs[%d] has no kind; write that of an artifact, such as checkpoint or merged_model", i)
 		}
-		err := errors.Join(checkText("the kind of an output", out.Kind, maxName), checkText("the format of an output", out.Format, maxName),
+		err := cmp.Or(checkText("the kind of an output", out.Kind, maxName), checkText("the format of an output", out.Format, maxName),
 			checkText("the description of an output", out.Description, maxText))
 		if err != nil {
 			return err
@@ -102,7 +110,7 @@ func (m *Manifest) checkMetrics() error {
 		if !slices.Contains([]string{"", "minimize", "maximize"}, metric.Goal) {
 			return fmt.Errorf("metrics[%d].goal is %q; write minimize or maximize, or leave it out", i, metric.Goal)
 		}
-		if err := errors.Join(checkText("the key of a metric", metric.Key, maxChart), checkText("the unit of a metric", metric.Unit, maxName)); err != nil {
+		if err := cmp.Or(checkText("the key of a metric", metric.Key, maxChart), checkText("the unit of a metric", metric.Unit, maxName)); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/access"
@@ -43,13 +42,9 @@ func as(t *testing.T, subject, role string) context.Context {
 	if role != "" {
 		c.Projects = []authn.ProjectRole{{Project: "prj_team", Role: role}, {Project: "prj_sft", Role: role}}
 	}
-	ctx := grpc.NewContextWithServerTransportStream(authn.NewContext(t.Context(), c), noHeaders{})
+	ctx := grpc.NewContextWithServerTransportStream(authn.NewContext(t.Context(), c), &headers{})
 	return authn.WithNeed(ctx, authn.NeedEdit)
 }
-
-type noHeaders struct{ grpc.ServerTransportStream }
-
-func (noHeaders) SetHeader(metadata.MD) error { return nil }
 
 // someone returns the context of a call by an operator who has no role in any project.
 func someone(t *testing.T) context.Context {
@@ -169,6 +164,7 @@ func TestPublishRecipe_onlyProjectSees(t *testing.T) {
 	}
 	require.Equal(t, 3, count(as(t, "vic", authn.ProjectViewer)))
 	require.Equal(t, 2, count(someone(t)))
+	require.Zero(t, count(t.Context()), "the versions of the installation have no owner, and a call without a user is not their owner")
 	project := "team"
 	list, err := d.ListRecipes(as(t, "vic", authn.ProjectViewer), &registryv1.ListRecipesRequest{Project: &project})
 	require.NoError(t, err)
