@@ -17,7 +17,7 @@ recipe=$(scripts/tools/venv.sh chat-tiny recipes/demo/chat-tiny/requirements.loc
 (cd recipes/demo/chat-tiny && PYTHONPATH="$OLDPWD/sdk/python/src" "$recipe" -m pytest -q -p no:cacheprovider)
 # Fine-tune a tiny base with PyTorch: the loss, a pause, the exports in PEFT, Transformers and llama.cpp. All recipes, also
 # in several processes, with TEST_LONG.
-training=$(scripts/tools/venv.sh training-test recipes/sft/lora/requirements.lock recipes/demo/chat-tiny/tests/requirements-test.lock)
+training=$(scripts/tools/venv.sh training recipes/sft/lora/requirements.lock recipes/demo/chat-tiny/tests/requirements-test.lock)
 part=(-k 'sft_lora or invalid_inputs or precision or cannot_be_exported')
 [ -z "${TEST_LONG:-}" ] || part=(test_processes.py)
 (cd recipes/testing && PYTHONPATH="$OLDPWD/sdk/python/src" "$training" -m pytest -q -p no:cacheprovider test_training.py "${part[@]}")

@@ -1,8 +1,11 @@
 package contract
 
 import (
+	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io/fs"
 	"net/http"
 	"os"
@@ -122,6 +125,27 @@ func (b *builder) addBrokenEnvironment() {
 	b.breakObject(digestOf(tasks))
 	b.set("broken_environment", environment.ID)
 	b.set("broken_taskset", digestOf(tasks))
+}
+
+// publishRecipe publishes a recipe of the shared project.
+func (b *builder) publishRecipe(name string) {
+	manifest := []byte(`{"api": "service/v1", "name": "` + projectKey + "/" + name + `", "version": "1.0", "title": "Own", "entrypoint": ["true"],
+		"framework": {"name": "none", "runtime_id": "none-1"}, "params_schema": {"type": "object"}}`)
+	var data bytes.Buffer
+	out := tar.NewWriter(&data)
+	require.NoError(b, out.WriteHeader(&tar.Header{Name: "recipe.json", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(manifest))}))
+	_, err := out.Write(manifest)
+	require.NoError(b, errors.Join(err, out.Close()))
+	ada := b.as("operator")
+	var made struct {
+		ID     string       `json:"id"`
+		Upload uploadTarget `json:"upload"`
+	}
+	b.do(ada, http.MethodPost, "/api/submit/packages",
+		map[string]any{"project": projectKey, "size_bytes": data.Len(), "sha256": digestOf(data.Bytes())}, &made)
+	made.Upload.put(b, data.Bytes())
+	b.do(ada, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
+	b.do(ada, http.MethodPost, "/api/recipes", map[string]any{"package_id": made.ID}, nil)
 }
 
 // addBrokenPackage creates a package whose uploaded bytes the store cannot read.

@@ -17,7 +17,10 @@ func catalogLists() map[string]func(g *listGrower) growingList {
 		return map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + g.at("recipe_version"), "purpose": map[string]any{}}
 	}
 	return map[string]func(g *listGrower) growingList{
-		"/api/datasets":     named("/api/datasets"),
+		"/api/datasets": named("/api/datasets"),
+		"/api/recipes": func(g *listGrower) growingList {
+			return growingList{path: "/api/recipes?project=" + projectKey, by: "name", position: byName, add: func(n int) { g.publishRecipe(rowName(n)) }}
+		},
 		"/api/models":       named("/api/models"),
 		"/api/environments": named("/api/environments"),
 		"/api/rubrics":      named("/api/rubrics"),

@@ -56,7 +56,6 @@ func fixedLists() map[string]func(g *listGrower) growingList {
 	return map[string]func(g *listGrower) growingList{
 		"/api/admin/keys":     at("/api/admin/keys", "kid"),
 		"/api/admin/settings": at("/api/admin/settings", "key"),
-		"/api/recipes":        at("/api/recipes", "name"),
 		"/api/recipes/{namespace}/{name}/versions/{version}/download": func(g *listGrower) growingList {
 			return growingList{path: "/api/recipes/" + recipe + "/versions/" + g.at("recipe_version") + "/download", by: "path"}
 		},

@@ -61,7 +61,8 @@ func TestFineTune(t *testing.T) {
 func followFineTune(t *testing.T) {
 	t.Helper()
 	root := testenv.Root(t)
-	python := testenv.Tool(t.Context(), t, "venv.sh", "training", filepath.Join(root, "recipes/sft/lora/requirements.lock"))
+	python := testenv.Tool(t.Context(), t, "venv.sh", "training", filepath.Join(root, "recipes/sft/lora/requirements.lock"),
+		filepath.Join(root, "recipes/demo/chat-tiny/tests/requirements-test.lock"))
 	s := testenv.Single(t, testenv.Options{})
 	g := &follower{t: t, s: s, dir: t.TempDir(), python: python}
 	g.signIn()

@@ -784,8 +784,8 @@ func (x *ListOwnedResponse) GetOwned() []*Owned {
 type Owned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind of the objects: `job`, `run`, `run_data` (the data that a run reported), `dataset`, `model`, `package`,
-	// `environment`, `rubric`, `solution`, `solution_application`, `deployment`, `playground_session`, or `project`
-	// (projects without another enabled owner).
+	// `environment`, `rubric`, `recipe`, `solution`, `solution_application`, `deployment`, `playground_session`, or
+	// `project` (projects without another enabled owner).
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Number of the objects. For `run_data`, it is the number of runs.
 	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
