@@ -55,7 +55,7 @@ func (d *Draft) offered(n NodeFacts) bool {
 func refuseRuntime(p job.Pool, fit int, facts PoolFacts, runtime string) error {
 	have := fmt.Sprintf("pool %s has %d of the %d requested nodes that %s", p.Pool, fit, p.Nodes, fleet.DescribeRuntime(runtime))
 	if runtime == fleet.RuntimeRequirements {
-		return Refuse(Hardware, "%s; upgrade the agents of its nodes, or submit the job without spec.runtime", have)
+		return Refuse(Hardware, "%s; upgrade the agents of its nodes, or choose another pool", have)
 	}
 	var offered []string
 	for _, n := range facts.Nodes {

@@ -54,6 +54,11 @@ func (fixed) recipes(name string) ([]jobspec.Recipe, error) {
 			ParamsSchema: []byte(`{"properties":{"optim.lr":{"type":"number"}}}`),
 			Inputs:       []jobspec.Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model", Required: true, Format: "safetensors"}},
 		}}, nil
+	case "team/own":
+		return []jobspec.Recipe{{
+			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
+			Environment: &jobspec.Environment{Lock: "lock.txt", SDK: true},
+		}}, nil
 	case CustomRecipe:
 		return []jobspec.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
 	case "broken/catalog":

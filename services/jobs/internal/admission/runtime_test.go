@@ -16,6 +16,13 @@ func lab(d *Draft, pool string, nodes int, runtime *jobspec.Runtime) {
 	d.Spec.Resources.Pools, d.Spec.Runtime = []job.Pool{{Pool: pool, Nodes: nodes}}, runtime
 }
 
+// own makes a draft run a recipe that a project has published, whose packages are in a lock.
+func own(d *Draft, pool string) {
+	lab(d, pool, 1, nil)
+	d.Spec.Source.Command = nil
+	d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = "team/own", "team/own"
+}
+
 func TestRun_runtime(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -65,7 +72,12 @@ func TestRun_runtime(t *testing.T) {
 		},
 		"lock, agents of an earlier version": {
 			func(d *Draft) { lab(d, "old", 1, &jobspec.Runtime{Requirements: "uv.lock"}) }, fault.Refused, "hardware",
-			"hardware: pool old has 0 of the 1 requested nodes that build the environments of locks; upgrade the agents of its nodes, or submit the job without spec.runtime",
+			"hardware: pool old has 0 of the 1 requested nodes that build the environments of locks; upgrade the agents of its nodes, or choose another pool",
+		},
+		"lock of a project's recipe": {func(d *Draft) { own(d, "lab") }, "", "", ""},
+		"lock of a project's recipe, agents of an earlier version": {
+			func(d *Draft) { own(d, "old") }, fault.Refused, "hardware",
+			"hardware: pool old has 0 of the 1 requested nodes that build the environments of locks; upgrade the agents of its nodes, or choose another pool",
 		},
 	} {
 		d := draft()

@@ -102,6 +102,22 @@ func TestTemplate_runtimeReplacesRecipeEnvironment(t *testing.T) {
 	}
 }
 
+// The environment of a lock belongs to the project of the job, not to the one that has published the recipe.
+func TestTemplate_lockOfRecipe(t *testing.T) {
+	t.Parallel()
+	d := &admission.Draft{
+		Spec:   jobspec.Spec{Hparams: []byte(`{}`), Seed: new(int64(7))},
+		Recipe: &jobspec.Recipe{Name: "team/own", Environment: &jobspec.Environment{Lock: "lock.txt", SDK: true}},
+		Inputs: &jobspec.Inputs{}, Project: &admission.ProjectFacts{ID: "prj_1"},
+	}
+	raw, err := template(d, "job_1", "run_1")
+	require.NoError(t, err)
+	got := &jobsv1.AttemptSpec{}
+	require.NoError(t, proto.Unmarshal(raw, got))
+	want := &jobsv1.EnvironmentSpec{Sdk: true, Lock: "lock.txt", Project: "prj_1"}
+	require.Empty(t, cmp.Diff(want, got.GetEnvironment(), protocmp.Transform()))
+}
+
 func TestTemplate_submittedPackageReplacesRecipePackage(t *testing.T) {
 	t.Parallel()
 	d := &admission.Draft{
