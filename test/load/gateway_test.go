@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,20 +24,26 @@ const (
 	rounds  = 5
 )
 
+// load is a number of equal requests.
+type load struct {
+	method, url, token, body string
+	clients, calls           int
+}
+
 // throughput returns the requests per second of concurrent clients that together send all calls.
-func throughput(ctx context.Context, b *testing.B, c *http.Client, url, token string) float64 {
+func throughput(ctx context.Context, b *testing.B, c *http.Client, l load) float64 {
 	b.Helper()
 	var wg sync.WaitGroup
 	began := time.Now()
-	for range clients {
+	for range l.clients {
 		wg.Go(func() {
-			for range calls / clients {
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			for range l.calls / l.clients {
+				req, err := http.NewRequestWithContext(ctx, l.method, l.url, strings.NewReader(l.body))
 				if err != nil {
 					b.Error(err)
 					return
 				}
-				req.Header.Set("Authorization", "Bearer "+token)
+				req.Header.Set("Authorization", "Bearer "+l.token)
 				resp, err := c.Do(req)
 				if err != nil {
 					b.Error(err)
@@ -47,14 +52,14 @@ func throughput(ctx context.Context, b *testing.B, c *http.Client, url, token st
 				_, _ = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 				if resp.StatusCode != http.StatusOK {
-					b.Errorf("%s: %s", url, resp.Status)
+					b.Errorf("%s: %s", l.url, resp.Status)
 					return
 				}
 			}
 		})
 	}
 	wg.Wait()
-	return calls / time.Since(began).Seconds()
+	return float64(l.calls) / time.Since(began).Seconds()
 }
 
 func median(v []float64) float64 {
@@ -81,8 +86,10 @@ func BenchmarkReads(b *testing.B) {
 		b.Run(strings.TrimPrefix(path, "/api/"), func(b *testing.B) {
 			var ours, theirs []float64
 			for range rounds {
-				ours = append(ours, throughput(ctx, b, c, s.URL+path, token))
-				theirs = append(theirs, throughput(ctx, b, c, bare.URL, token))
+				l := load{method: http.MethodGet, url: s.URL + path, token: token, clients: clients, calls: calls}
+				ours = append(ours, throughput(ctx, b, c, l))
+				l.url = bare.URL
+				theirs = append(theirs, throughput(ctx, b, c, l))
 			}
 			b.ReportMetric(median(ours)/median(theirs), "ratio")
 			b.ReportMetric(median(ours), "req/s")
@@ -90,7 +97,5 @@ func BenchmarkReads(b *testing.B) {
 		})
 		bare.Close()
 	}
-	load, err := os.ReadFile("/proc/loadavg")
-	require.NoError(b, err)
-	b.Logf("load %s", load)
+	b.Logf("load %s", machineLoad(b))
 }
