@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -47,7 +46,6 @@ func buildTools(b *testing.B) tools {
 // generator runs the load generator.
 type generator struct {
 	program string
-	token   secret.String
 	seconds int // length of a load of calls
 }
 
@@ -64,7 +62,10 @@ func (g *generator) run(b *testing.B, t *target, mode string, args ...string) ma
 	if len(pids) > 0 {
 		spec += ",pid=" + strings.Join(pids, "+")
 	}
-	args = append([]string{"-mode", mode, "-rounds", "1", "-token", g.token.Reveal()}, args...)
+	args = append([]string{"-mode", mode, "-rounds", "1"}, args...)
+	if !t.token.IsZero() {
+		args = append(args, "-token", t.token.Reveal())
+	}
 	cmd := exec.CommandContext(ctx, g.program, append(args, spec)...)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, os.Stderr

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -33,6 +34,8 @@ const (
 // target is a server that gets the load.
 type target struct {
 	name, addr, path string
+	// token is the token of the calls. If it is empty, the load generator sends one of its own.
+	token secret.String
 	// pids are the processes whose CPU time and memory count.
 	pids []int
 	// database is the process of its database server, or 0.

@@ -32,47 +32,60 @@ const (
 //
 //	BENCH_ROUNDS   rounds (5)
 //	BENCH_SECONDS  length of a load of calls in seconds (3)
+//	BENCH_BEFORE   folder with the programs of an earlier version, which is measured too
 //	BENCH_TOOLS    folder with the sources of loadgen and mockengine
 func BenchmarkProxy(b *testing.B) {
 	nginx := nginxProgram(b) // before anything takes time
+	before, n := machineLoad(b), size(b, "BENCH_ROUNDS", rounds)
 	programs := buildTools(b)
-	p := newProxyBench(b, programs)
+	p := newProxyBench(b, programs, "")
 	targets := []*target{
 		{name: engineName, addr: p.engine, path: chatPath},
 		startNginx(b, nginx, p.FreeAddress(), p.engine),
 		startReverseProxy(b, p.FreeAddress(), p.engine),
-		p.target(),
 	}
-	before := machineLoad(b)
-	g := &generator{program: programs.loadgen, token: p.loop.Token, seconds: size(b, "BENCH_SECONDS", 3)}
+	if folder := os.Getenv("BENCH_BEFORE"); folder != "" {
+		targets = append(targets, newProxyBench(b, programs, folder).target(beforeName))
+	}
+	targets = append(targets, p.target(ownName))
+	f := measureAll(b, programs, targets, n)
+	counted, rows := p.underLoad(b.Context())
+	recorded := p.record(b.Context())
+	fmt.Fprintf(os.Stdout, "%s\nrounds: %d; load of the machine before: %s, after: %s\n", f.table(names(targets)), n, before, machineLoad(b))
+	fmt.Fprintf(os.Stdout, "calls of the loads: %d counted, %d recorded; %d calls of %d clients: %d unrecorded\n",
+		counted, rows, recordedCalls, recordingClients, recordedCalls-recorded)
+	require.Equal(b, counted, rows, "each call that reached the engine must be recorded")
+	require.Equal(b, recordedCalls, recorded, "each call must be recorded")
+	b.ReportMetric(0, "ns/op")
+}
+
+// names returns the names of the servers.
+func names(targets []*target) (out []string) {
+	for _, t := range targets {
+		out = append(out, t.name)
+	}
+	return out
+}
+
+// measureAll puts all loads on all servers, n times.
+func measureAll(b *testing.B, programs tools, targets []*target, n int) figures {
+	b.Helper()
+	g := &generator{program: programs.loadgen, seconds: size(b, "BENCH_SECONDS", 3)}
 	f := figures{}
-	n := size(b, "BENCH_ROUNDS", rounds)
-	var names []string
-	for _, c := range cases() {
-		names = append(names, c.name)
-	}
 	for round := range n {
 		for _, c := range cases() {
 			for i := range targets {
 				// Each round begins with another server, so that what a load leaves behind does not always hit the same one.
 				t := targets[(i+round)%len(targets)]
-				if c.peers && t.name == engineName {
-					continue
+				if !c.peers || t.name != engineName {
+					c.run(b, g, t, f.row(c.name, t.name))
 				}
-				c.run(b, g, t, f.row(c.name, t.name))
 			}
 			f.addDelays(c.name)
 		}
-		fmt.Fprintf(os.Stderr, "round %d of %d; load %s\n", round+1, n, machineLoad(b))
+		fmt.Fprintf(os.Stderr, "round %d of %d; load of the machine: %s\n", round+1, n, machineLoad(b))
 	}
-	counted, rows := p.requireStored(b.Context())
-	sent, recorded := p.record(b.Context())
-	fmt.Fprintf(os.Stdout, "%s\nrounds: %d; load of the machine before: %s, after: %s\n", f.table(names), n, before, machineLoad(b))
-	fmt.Fprintf(os.Stdout, "calls of the loads: %d counted, %d recorded; %d calls of %d clients: %d unrecorded\n",
-		counted, rows, sent, recordingClients, sent-recorded)
-	require.Equal(b, counted, rows, "each call that reached the engine must be recorded")
-	require.Equal(b, sent, recorded, "each call must be recorded")
-	b.ReportMetric(0, "ns/op")
+	return f
 }
 
 // size returns the number in the environment variable, or the usual one.
@@ -107,12 +120,13 @@ type proxyBench struct {
 	engine, admin string
 }
 
-func newProxyBench(b *testing.B, programs tools) *proxyBench {
+// newProxyBench starts the installation. Its programs are in folder, or those of this commit if folder is empty.
+func newProxyBench(b *testing.B, programs tools, folder string) *proxyBench {
 	b.Helper()
 	ctx := b.Context()
 	admin := (&testenv.Installation{T: b}).FreeAddress()
 	p := &proxyBench{b: b, admin: admin}
-	p.Installation = testenv.Single(b, testenv.Options{Env: map[string]string{
+	p.Installation = testenv.Single(b, testenv.Options{Programs: folder, Env: map[string]string{
 		"SERVICE_AGENT_WORK_PATHS": programs.dir, "SERVICE_ADMIN_LISTEN": admin,
 	}})
 	l := p.Loop(ctx)
@@ -132,9 +146,9 @@ func newProxyBench(b *testing.B, programs tools) *proxyBench {
 
 // target returns the inference proxy. Its process is that of signalboxd, which contains all services; the database is
 // measured apart.
-func (p *proxyBench) target() *target {
+func (p *proxyBench) target(name string) *target {
 	return &target{
-		name: ownName, addr: strings.TrimPrefix(p.URL, "http://"), path: "/inference/" + p.loop.Deployment.ID + chatPath,
+		name: name, token: p.loop.Token, addr: strings.TrimPrefix(p.URL, "http://"), path: "/inference/" + p.loop.Deployment.ID + chatPath,
 		pids: []int{p.Processes["signalboxd"].PID()}, database: p.postmaster(),
 	}
 }
@@ -152,9 +166,9 @@ func (p *proxyBench) postmaster() int {
 	return pid
 }
 
-// requireStored returns the number of calls that the proxy has counted, and the number of calls in the record after it
-// had time to store them.
-func (p *proxyBench) requireStored(ctx context.Context) (counted, rows int) {
+// underLoad returns the number of calls that the proxy has counted, and the number of calls in the record after it had time
+// to store them.
+func (p *proxyBench) underLoad(ctx context.Context) (counted, rows int) {
 	p.b.Helper()
 	counted = p.counted(ctx)
 	return counted, p.stored(ctx, "deployment_id", p.loop.Deployment.ID, counted)
@@ -195,17 +209,17 @@ func (p *proxyBench) counted(ctx context.Context) (n int) {
 	return n
 }
 
-// record sends an exact number of calls as fast as possible, with a token of their own, and returns how many of them
-// are recorded.
-func (p *proxyBench) record(ctx context.Context) (sent, recorded int) {
+// record sends recordedCalls calls as fast as possible, with a token of their own, and returns how many of them are
+// recorded.
+func (p *proxyBench) record(ctx context.Context) int {
 	p.b.Helper()
 	require.NoError(p.b, p.loop.MakeToken(ctx, "record"))
 	transport := &http.Transport{MaxIdleConnsPerHost: recordingClients}
 	defer transport.CloseIdleConnections()
-	t := p.target()
+	t := p.target(ownName)
 	throughput(ctx, p.b, &http.Client{Transport: transport}, load{
-		method: http.MethodPost, url: "http://" + t.addr + t.path, token: p.loop.Token.Reveal(),
+		method: http.MethodPost, url: "http://" + t.addr + t.path, token: t.token.Reveal(),
 		body: `{"model":"mock","messages":[{"role":"user","content":"hi"}]}`, clients: recordingClients, calls: recordedCalls,
 	})
-	return recordedCalls, p.stored(ctx, "token_id", p.loop.TokenID, recordedCalls)
+	return p.stored(ctx, "token_id", p.loop.TokenID, recordedCalls)
 }

@@ -15,10 +15,9 @@ const (
 	engineName   = "engine"
 	nginxName    = "nginx"
 	standardName = "net/http"
+	beforeName   = "before"
 	ownName      = "signalbox"
 )
-
-func servers() []string { return []string{engineName, nginxName, standardName, ownName} }
 
 // measure is the name of a figure in the table.
 type measure string
@@ -87,54 +86,79 @@ func (f figures) addDelays(name string) {
 			continue
 		}
 		last := len(direct) - 1
-		for _, server := range servers()[1:] {
-			r := f.row(name, server)
-			r.add(of.added, r[of.whole][last]-direct[last])
+		for server, r := range f[name] {
+			if server != engineName {
+				r.add(of.added, r[of.whole][last]-direct[last])
+			}
 		}
 	}
 }
 
-// table returns the medians of the loads and their ratios to those of nginx.
-func (f figures) table(loads []string) string {
+// comparison is a column with the figures of a server divided by those of another.
+type comparison struct{ server, by string }
+
+func (c comparison) title() string { return c.server + " / " + c.by }
+
+// of returns the ratio of the medians. The CPU time of a server that has no database is compared with the whole CPU time.
+func (c comparison) of(rows map[string]row, m measure) string {
+	by := rows[c.by].median(m)
+	if m == callCPUAll && math.IsNaN(by) {
+		by = rows[c.by].median(callCPU)
+	}
+	if math.IsNaN(by) || by <= 0 {
+		return number(math.NaN())
+	}
+	return number(rows[c.server].median(m) / by)
+}
+
+// comparisons returns the columns with ratios: of each other proxy to nginx, and to the earlier version if it was measured.
+func comparisons(servers []string) []comparison {
+	var out []comparison
+	for _, server := range servers {
+		if server != engineName && server != nginxName {
+			out = append(out, comparison{server: server, by: nginxName})
+		}
+	}
+	if slices.Contains(servers, beforeName) {
+		out = append(out, comparison{server: ownName, by: beforeName})
+	}
+	return out
+}
+
+// table returns the medians of all loads, and ratios.
+func (f figures) table(servers []string) string {
+	ratios := comparisons(servers)
+	titles := slices.Clone(servers)
+	for _, c := range ratios {
+		titles = append(titles, c.title())
+	}
 	var out strings.Builder
-	line := func(name, figure string, columns ...string) {
-		fmt.Fprintf(&out, "%-36s%-30s", name, figure)
-		for _, c := range columns {
-			fmt.Fprintf(&out, "%*s", max(len(c), 9)+2, c)
+	line := func(name, figure string, columns []string) {
+		fmt.Fprintf(&out, "%-38s%-30s", name, figure)
+		for i, text := range columns {
+			fmt.Fprintf(&out, "%*s", max(len(titles[i]), 9)+2, text)
 		}
 		out.WriteString("\n")
 	}
-	ofStandard, ofOwn := standardName+" / "+nginxName, ownName+" / "+nginxName
-	line("load", "median", append(servers(), ofStandard, ofOwn)...)
-	for _, name := range loads {
-		first := name
+	line("load", "median", titles)
+	for _, c := range cases() {
+		name, first := c.name, c.name
 		for _, m := range measures() {
-			nginx := f.row(name, nginxName).median(m)
-			if m == callCPUAll {
-				nginx = f.row(name, nginxName).median(callCPU) // nginx has no database
-			}
-			columns := make([]string, 0, len(servers()))
-			for _, server := range servers() {
-				columns = append(columns, number(f.row(name, server).median(m)))
-			}
-			own := f.row(name, ownName).median(m)
-			if math.IsNaN(own) {
+			if math.IsNaN(f.row(name, ownName).median(m)) {
 				continue
 			}
-			line(first, string(m), append(columns, fmt.Sprintf("%*s", len(ofStandard), ratio(f.row(name, standardName).median(m), nginx)),
-				fmt.Sprintf("%*s", len(ofOwn), ratio(own, nginx)))...)
+			var columns []string
+			for _, server := range servers {
+				columns = append(columns, number(f.row(name, server).median(m)))
+			}
+			for _, r := range ratios {
+				columns = append(columns, r.of(f[name], m))
+			}
+			line(first, string(m), columns)
 			first = ""
 		}
 	}
 	return out.String()
-}
-
-// ratio returns a figure divided by that of nginx, or - if that is not a positive number.
-func ratio(v, nginx float64) string {
-	if math.IsNaN(nginx) || nginx <= 0 {
-		return "-"
-	}
-	return number(v / nginx)
 }
 
 // number returns a figure with three digits, or - if it does not exist.
@@ -152,8 +176,9 @@ func number(v float64) string {
 func TestFigures_table(t *testing.T) {
 	t.Parallel()
 	f := figures{}
+	servers := []string{engineName, nginxName, standardName, beforeName, ownName}
 	for _, round := range []float64{3, 1, 2} {
-		for i, name := range servers() {
+		for i, name := range servers {
 			r := f.row("1 connection", name)
 			r.add(callRate, 1000/float64(i+1))
 			r.add(callMedian, round*float64(i+1))
@@ -163,14 +188,14 @@ func TestFigures_table(t *testing.T) {
 		f.row("1 connection", ownName).add(callCPUAll, 30)
 	}
 	var got []string
-	for line := range strings.Lines(f.table([]string{"1 connection"})) {
+	for line := range strings.Lines(f.table(servers)) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	require.Equal(t, []string{
-		"load median engine nginx net/http signalbox net/http / nginx signalbox / nginx",
-		"1 connection calls/s 1000 500 333 250 0.667 0.5",
-		"p50 ms 2 4 6 8 1.5 2",
-		"added p50 ms - 2 4 6 2 3",
-		"CPU us a call, with Postgres - - - 30 - 1.5",
+		"load median engine nginx net/http before signalbox net/http / nginx before / nginx signalbox / nginx signalbox / before",
+		"1 connection calls/s 1000 500 333 250 200 0.667 0.5 0.4 0.8",
+		"p50 ms 2 4 6 8 10 1.5 2 2.5 1.25",
+		"added p50 ms - 2 4 6 8 2 3 4 1.33",
+		"CPU us a call, with Postgres - - - - 30 - - 1.5 -",
 	}, got)
 }
