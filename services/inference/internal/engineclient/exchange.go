@@ -157,7 +157,8 @@ func (p paced) Write(b []byte) (int, error) {
 }
 
 func (e *exchange) send() error {
-	out := bufio.NewWriterSize(paced{e}, bufferSize)
+	out, done := e.client.writer(paced{e})
+	defer done()
 	req := &http.Request{
 		Method: e.in.Method, URL: e.in.Target, Host: e.conn.to.Addr, Header: e.in.Header, ContentLength: e.in.Length,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -12,6 +12,7 @@
 package engineclient
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -20,6 +21,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -111,6 +113,20 @@ type Client struct {
 	pool      pool
 	silences  silences
 	abandoned abandoned
+	writers   sync.Pool // of *bufio.Writer with bufferSize, see writer
+}
+
+// writer returns a buffered writer to w. The function done must be called when nothing is written to it any more.
+func (c *Client) writer(w io.Writer) (out *bufio.Writer, done func()) {
+	out, ok := c.writers.Get().(*bufio.Writer)
+	if !ok {
+		out = bufio.NewWriterSize(nil, bufferSize)
+	}
+	out.Reset(w)
+	return out, func() {
+		out.Reset(nil) // also forgets an error, and what was not written because of it
+		c.writers.Put(out)
+	}
 }
 
 // Do sends the request and returns when the headers of the response have arrived. When ctx ends, the exchange is cut,

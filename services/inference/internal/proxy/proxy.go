@@ -57,6 +57,17 @@ type Proxy struct {
 	drained  chan struct{} // closed by Drain; use stopping to get it
 	making   sync.Once
 	busy     busy
+	buffers  sync.Pool // of *[]byte with chunk bytes, see buffer
+}
+
+// buffer returns a buffer of chunk bytes with any content. The function done must be called when it is not used any more.
+func (p *Proxy) buffer() (buf []byte, done func()) {
+	kept, ok := p.buffers.Get().(*[]byte)
+	if !ok {
+		made := make([]byte, chunk)
+		kept = &made
+	}
+	return *kept, func() { p.buffers.Put(kept) }
 }
 
 // Drain makes the proxy refuse new calls from now on. Open calls continue; a WebSocket ends at

@@ -75,7 +75,8 @@ func (e *exchange) pump(a *engineclient.Response, body *usage.Response) error {
 			return err
 		}
 	}
-	buf := make([]byte, chunk)
+	buf, done := e.buffer()
+	defer done()
 	for {
 		n, err := a.Read(buf)
 		if n > 0 {

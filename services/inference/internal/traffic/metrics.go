@@ -10,7 +10,11 @@ import (
 )
 
 // CallMetrics holds the counters of inference.
-type CallMetrics struct{ calls, rejected, spilled, dropped, probes, replaced metric.Int64Counter }
+type CallMetrics struct {
+	calls, rejected, spilled, dropped, probes, replaced metric.Int64Counter
+	// outcomes has the attributes of each outcome of a call, because every call is counted.
+	outcomes map[string][]metric.AddOption
+}
 
 // NewCallMetrics registers the counters. The meter provider may be nil.
 func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
@@ -18,7 +22,10 @@ func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
 		meters = noop.NewMeterProvider()
 	}
 	m := meters.Meter("inference")
-	t := &CallMetrics{}
+	t := &CallMetrics{outcomes: map[string][]metric.AddOption{}}
+	for _, outcome := range outcomes() {
+		t.outcomes[outcome] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", outcome)))}
+	}
 	for _, c := range []struct {
 		to         *metric.Int64Counter
 		name, text string
@@ -40,7 +47,7 @@ func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
 
 // Call counts a call by its outcome.
 func (t *CallMetrics) Call(ctx context.Context, outcome string) {
-	t.calls.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+	t.calls.Add(ctx, 1, t.outcomes[outcome]...)
 }
 
 // Rejected counts a refusal by its reason.

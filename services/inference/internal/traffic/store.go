@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,20 +18,12 @@ import (
 // Store reads and writes the table of calls.
 type Store struct{ Pool *pgxpool.Pool }
 
-// columns returns the columns of a call, in the order of the elements that the methods values and targets return.
+// columns returns the columns of a call, in the order of the elements that the methods row and targets have.
 func columns() []string {
 	return []string{
 		"request_id", "at", "deployment_id", "revision_id", "revision_number", "token_id", "token_name", "replica_id", "method",
 		"path", "status", "outcome", "stream", "requested_model", "response_model", "prompt_tokens", "completion_tokens",
 		"usage_source", "finish_reason", "ttft_ms", "duration_ms", "request_bytes", "response_bytes", "request_frames", "response_frames",
-	}
-}
-
-func (c *Call) values() []any {
-	return []any{
-		c.RequestID, c.At, c.DeploymentID, c.RevisionID, c.RevisionNumber, c.TokenID, c.TokenName, c.ReplicaID, c.Method,
-		c.Path, c.Status, c.Outcome, c.Stream, c.RequestedModel, c.ResponseModel, c.PromptTokens, c.CompletionTokens,
-		c.UsageSource, c.FinishReason, c.TTFT, c.Duration, c.RequestBytes, c.ResponseBytes, c.RequestFrames, c.ResponseFrames,
 	}
 }
 
@@ -79,8 +72,11 @@ func (s *Store) put(ctx context.Context, name string, calls []*Call, copyCalls c
 }
 
 func copyAll(ctx context.Context, tx pgx.Tx, calls []*Call) error {
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"call"}, columns(),
-		pgx.CopyFromSlice(len(calls), func(i int) ([]any, error) { return calls[i].values(), nil }))
+	rows := newCopyRows(len(calls))
+	for _, c := range calls {
+		c.row(rows)
+	}
+	_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(rows.end()), `COPY call (`+strings.Join(columns(), ", ")+`) FROM STDIN (FORMAT binary)`)
 	if err != nil {
 		return fmt.Errorf("store %d calls: %w", len(calls), err)
 	}

@@ -36,6 +36,13 @@ const (
 	SessionOver = "session_over"
 )
 
+// outcomes returns all outcomes.
+func outcomes() []string {
+	return []string{
+		OK, ClientClosed, ClientError, EngineError, Unreachable, Timeout, Truncated, Revoked, LeaseOver, Suspended, IdleOver, Draining, SessionOver,
+	}
+}
+
 // The sources of token counts.
 const (
 	UsageEngine = "engine"
