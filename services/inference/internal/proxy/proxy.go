@@ -111,6 +111,7 @@ type admitted struct {
 	requestID  string
 	socket     bool    // the call is a WebSocket handshake
 	capture    Capture // set for Guest calls only
+	open       routing.Call
 }
 
 // ServeHTTP implements http.Handler. The order of its checks is fixed and tested.
@@ -122,7 +123,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.requestID = requestID
-	ctx, leave, ok := p.Lease.Enter(r.Context(), a.sum, a.token)
+	ctx, leave, ok := p.enter(r.Context(), a)
 	defer leave()
 	if !ok {
 		// The token, the lease or the deployment has changed since admit. Run the checks again to find the reason.
@@ -137,6 +138,17 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.call(ctx, w, r, a)
+}
+
+// enter registers the call, so that the lease can cut it. It returns a context that ends when the call is cut, with the
+// cause, or when the function leave is called. leave must be called when the call has ended.
+func (p *Proxy) enter(ctx context.Context, a *admitted) (_ context.Context, leave func(), ok bool) {
+	ctx, cut := context.WithCancelCause(ctx)
+	ok = p.Lease.Enter(&a.open, a.sum, a.token, cut)
+	return ctx, func() {
+		cut(nil)
+		p.Lease.Leave(&a.open)
+	}, ok
 }
 
 // requestID returns the id that the gateway assigned, which the caller cannot choose, or a new one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,18 +22,13 @@ type Lease struct {
 
 	extended chan struct{} // holds a value if Guard has not seen the last extension
 
-	mu sync.Mutex
+	mu sync.Mutex // held while a message of the registry is applied
 	// next collects the parts of a new state until its last part has arrived. Otherwise it is nil.
-	next  *snapshot
-	calls map[string]map[*call]struct{} // keyed by token id
-}
+	next *snapshot
+	// touched is the set of shards with calls that the parts of the current message may cut.
+	touched uint64
 
-// call is an open call.
-type call struct {
-	token      hash
-	deployment string
-	cut        context.CancelCauseFunc
-	over       chan struct{} // closed when the call has ended
+	calls [shards]shard
 }
 
 var (
@@ -51,7 +47,7 @@ var (
 
 // New returns a lease without a snapshot.
 func New(mono func() time.Duration) *Lease {
-	return &Lease{mono: mono, extended: make(chan struct{}, 1), calls: map[string]map[*call]struct{}{}}
+	return &Lease{mono: mono, extended: make(chan struct{}, 1)}
 }
 
 // Valid reports whether this replica may serve now.
@@ -92,47 +88,11 @@ func (l *Lease) Each(fn func(*Deployment)) {
 	}
 }
 
-// Enter registers a call that uses the token, so that a revocation or a suspension can cut it. The function leave must
-// be run when the call has ended. Enter returns false if the token has been revoked, the lease has expired or the
-// deployment has been suspended.
-func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
-	ctx, cut := context.WithCancelCause(ctx)
-	c := &call{deployment: t.DeploymentID, cut: cut, over: make(chan struct{})}
-	copy(c.token[:], sum)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	// apply changes the snapshot and cuts calls under this lock. So either the call is registered before apply runs,
-	// and apply can cut it, or the call sees the new snapshot.
-	_, live := l.Token(sum)
-	if d, ok := l.Deployment(t.DeploymentID); !live || !l.Valid() || ok && d.Suspended {
-		cut(nil)
-		return ctx, func() {}, false
-	}
-	of := l.calls[t.ID]
-	if of == nil {
-		of = map[*call]struct{}{}
-		l.calls[t.ID] = of
-	}
-	of[c] = struct{}{}
-	return ctx, func() { l.leave(t.ID, c) }, true
-}
-
-func (l *Lease) leave(tokenID string, c *call) {
-	c.cut(nil)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(c.over)
-	delete(l.calls[tokenID], c)
-	if len(l.calls[tokenID]) == 0 {
-		delete(l.calls, tokenID)
-	}
-}
-
 // apply applies one message of the registry. The last part of a state makes the state current. apply then cuts the
 // calls of tokens that the new state does not contain, and of deployments that are suspended in it with Cut set. It
-// returns the calls that it cut; they take a moment to end. If the epoch is older than the current one, apply returns
-// errOlder and changes nothing.
-func (l *Lease) apply(epoch int64, in *registrypeerv1.Snapshot) ([]*call, error) {
+// returns a channel for each call that it cut, which is closed when the call has ended. If the epoch is older than the
+// current one, apply returns errOlder and changes nothing.
+func (l *Lease) apply(epoch int64, in *registrypeerv1.Snapshot) ([]<-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	current := l.current.Load()
@@ -150,47 +110,57 @@ func (l *Lease) apply(epoch int64, in *registrypeerv1.Snapshot) ([]*call, error)
 	if s == nil {
 		return nil, errNoState
 	}
+	l.touched |= touches(in)
 	if err := s.change(in); err != nil || in.GetMore() {
 		return nil, err
 	}
 	s.epoch.Store(epoch)
 	l.current.Store(s)
 	l.next = nil
-	return l.cutAll(func(c *call) error {
-		_, live := s.token(c.token)
-		switch d, _ := s.deployment(c.deployment); {
-		case !live:
-			return ErrRevoked
-		case d != nil && d.Suspended && d.Cut:
-			return ErrSuspended
-		}
-		return nil
-	}), nil
+	touched := l.touched
+	l.touched = 0
+	return l.cutCalls(touched, s.ends), nil
 }
 
-// cutAll cuts and returns the calls for which the function why returns an error. The caller must hold l.mu.
-func (l *Lease) cutAll(why func(*call) error) []*call {
-	var gone []*call
-	for _, calls := range l.calls {
-		for c := range calls {
-			if err := why(c); err != nil {
-				c.cut(err)
-				gone = append(gone, c)
-			}
+// touches returns the set of shards with calls that the message may cut. A whole state may cut any call.
+func touches(in *registrypeerv1.Snapshot) uint64 {
+	suspends := func(d *registrypeerv1.ServedDeployment) bool { return d.GetSuspended() && d.GetCut() }
+	if !in.GetContinued() || slices.ContainsFunc(in.GetDeployments(), suspends) {
+		return allShards
+	}
+	var touched uint64
+	for _, h := range in.GetRevokedHashes() {
+		if len(h) == len(hash{}) {
+			touched |= 1 << shardOf(h)
 		}
 	}
-	return gone
+	return touched
 }
 
-// whyOver returns ErrExpired for every call. With it, cutAll cuts all calls.
-func whyOver(*call) error { return ErrExpired }
+// ends returns the cause with which the snapshot cuts a call, or nil if the call may continue.
+func (s *snapshot) ends(c *Call) error {
+	if _, live := s.token(c.token); !live {
+		return ErrRevoked
+	}
+	if d, _ := s.deployment(c.deployment); d != nil && d.Suspended && d.Cut {
+		return ErrSuspended
+	}
+	return nil
+}
 
-// lapse ends the lease at once, cuts all open calls and returns them; they take a moment to end.
-func (l *Lease) lapse() []*call {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// lapse ends the lease at once, cuts all open calls and returns a channel for each of them that is closed when the call
+// has ended.
+func (l *Lease) lapse() []<-chan struct{} {
 	l.until.Store(0)
-	return l.cutAll(whyOver)
+	return l.cutCalls(allShards, func(*Call) error { return ErrExpired })
+}
+
+// lapsed returns ErrExpired for every call unless the lease is valid.
+func (l *Lease) lapsed(*Call) error {
+	if l.Valid() {
+		return nil
+	}
+	return ErrExpired
 }
 
 // extend makes the lease valid for the given span, counted from the time at which its renewal was requested.
@@ -208,11 +178,7 @@ func (l *Lease) Guard(ctx context.Context, clk clock.Clock) error {
 	for ctx.Err() == nil {
 		left := time.Duration(l.until.Load()) - l.mono()
 		if left <= 0 {
-			l.mu.Lock()
-			if !l.Valid() {
-				l.cutAll(whyOver)
-			}
-			l.mu.Unlock()
+			l.cutCalls(allShards, l.lapsed)
 			select {
 			case <-l.extended:
 			case <-ctx.Done():

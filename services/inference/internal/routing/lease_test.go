@@ -33,7 +33,7 @@ func message(tokens ...string) *registrypeerv1.Snapshot {
 	return &registrypeerv1.Snapshot{Deployments: []*registrypeerv1.ServedDeployment{d}}
 }
 
-func put(t *testing.T, l *Lease, epoch int64, tokens ...string) []*call {
+func put(t *testing.T, l *Lease, epoch int64, tokens ...string) []<-chan struct{} {
 	t.Helper()
 	gone, err := l.apply(epoch, message(tokens...))
 	require.NoError(t, err)
@@ -113,27 +113,27 @@ func TestRevokedTokenCutsItsCalls(t *testing.T) {
 	put(t, l, 1, "a", "b")
 	a, _ := l.Token(sum("a"))
 	b, _ := l.Token(sum("b"))
-	ctxA, leaveA, ok := l.Enter(t.Context(), sum("a"), a)
+	ctxA, leaveA, ok := enter(t.Context(), l, sum("a"), a)
 	require.True(t, ok)
-	ctxB, leaveB, ok := l.Enter(t.Context(), sum("b"), b)
+	ctxB, leaveB, ok := enter(t.Context(), l, sum("b"), b)
 	require.True(t, ok)
 	gone := put(t, l, 2, "b")
 	require.Len(t, gone, 1)
 	require.ErrorIs(t, context.Cause(ctxA), ErrRevoked)
 	require.NoError(t, ctxB.Err())
 	select {
-	case <-gone[0].over:
+	case <-gone[0]:
 		require.Fail(t, "a cut call must not count as ended before leave is called")
 	default:
 	}
 	leaveA()
-	<-gone[0].over
-	_, leave, ok := l.Enter(t.Context(), sum("a"), a)
+	<-gone[0]
+	_, leave, ok := enter(t.Context(), l, sum("a"), a)
 	require.False(t, ok, "a token that was revoked after its lookup must be refused")
 	leave()
 	leaveB()
 	require.Error(t, ctxB.Err(), "leave must cancel the context")
-	require.Empty(t, l.calls)
+	require.Zero(t, l.opened(sum("a"))+l.opened(sum("b")))
 }
 
 func TestLease_Enter_concurrentRevocation(t *testing.T) {
@@ -149,7 +149,7 @@ func TestLease_Enter_concurrentRevocation(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				<-start
-				ctx, leave, ok := l.Enter(t.Context(), sum("a"), tok)
+				ctx, leave, ok := enter(t.Context(), l, sum("a"), tok)
 				defer leave()
 				if ok {
 					<-ctx.Done() // the test hangs unless the call is cut
@@ -173,7 +173,7 @@ func TestLease_Guard_expiredLeaseCutsAll(t *testing.T) {
 	put(t, l, 1, "a")
 	l.extend(0, time.Minute)
 	tok, _ := l.Token(sum("a"))
-	open, leave, ok := l.Enter(t.Context(), sum("a"), tok)
+	open, leave, ok := enter(t.Context(), l, sum("a"), tok)
 	require.True(t, ok)
 	defer leave()
 	require.NoError(t, clk.Await(ctx, 1))
@@ -189,7 +189,7 @@ func TestLease_Guard_expiredLeaseCutsAll(t *testing.T) {
 	}
 	<-open.Done()
 	require.ErrorIs(t, context.Cause(open), ErrExpired)
-	_, late, ok := l.Enter(t.Context(), sum("a"), tok)
+	_, late, ok := enter(t.Context(), l, sum("a"), tok)
 	require.False(t, ok)
 	late()
 	cancel()

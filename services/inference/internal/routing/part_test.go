@@ -38,7 +38,7 @@ func TestLease_apply_partsTakeEffectTogether(t *testing.T) {
 	require.True(t, l.knows("old") && l.knows("a") && !l.knows("b"), "the earlier state must be served until the last part has arrived")
 	require.EqualValues(t, 1, l.Epoch())
 	old, _ := l.Token(sum("old"))
-	open, leave, ok := l.Enter(t.Context(), sum("old"), old)
+	open, leave, ok := enter(t.Context(), l, sum("old"), old)
 	require.True(t, ok)
 	defer leave()
 	gone, err := l.apply(6, &registrypeerv1.Snapshot{Continued: true, Tokens: tokens("c")})
@@ -58,7 +58,7 @@ func TestLease_apply_changes(t *testing.T) {
 	l.extend(0, time.Hour)
 	put(t, l, 1, "a", "b")
 	a, _ := l.Token(sum("a"))
-	open, leave, ok := l.Enter(t.Context(), sum("a"), a)
+	open, leave, ok := enter(t.Context(), l, sum("a"), a)
 	require.True(t, ok)
 	defer leave()
 	_, err := l.apply(2, &registrypeerv1.Snapshot{

@@ -94,10 +94,10 @@ func (w *Watcher) leave(ctx context.Context) {
 }
 
 // ended waits until the cut calls have ended. It returns errUncut if ctx ends first.
-func ended(ctx context.Context, gone []*call) error {
-	for _, c := range gone {
+func ended(ctx context.Context, gone []<-chan struct{}) error {
+	for _, over := range gone {
 		select {
-		case <-c.over:
+		case <-over:
 		case <-ctx.Done():
 			return errUncut
 		}

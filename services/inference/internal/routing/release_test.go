@@ -62,13 +62,13 @@ func TestStopReleasesLeaseAfterLastCall(t *testing.T) {
 	stop := s.run(s.watcher(path, replicaID("1")))
 	s.grant(<-s.source.streams)
 	tok, _ := s.lease.Token(sum("a"))
-	ctx, leave, ok := s.lease.Enter(t.Context(), sum("a"), tok)
+	ctx, leave, ok := enter(t.Context(), s.lease, sum("a"), tok)
 	require.True(t, ok)
 	done := stop()
 	<-ctx.Done()
 	require.ErrorIs(t, context.Cause(ctx), ErrExpired)
 	require.False(t, s.lease.Valid())
-	_, _, ok = s.lease.Enter(t.Context(), sum("a"), tok)
+	_, _, ok = enter(t.Context(), s.lease, sum("a"), tok)
 	require.False(t, ok, "no new call may start")
 	select {
 	case <-s.source.released:
@@ -138,7 +138,7 @@ func TestReleasedReplicaRejoinsUnderNewID(t *testing.T) {
 	w := <-s.source.streams
 	s.grant(w)
 	tok, _ := s.lease.Token(sum("a"))
-	ctx, leave, ok := s.lease.Enter(t.Context(), sum("a"), tok)
+	ctx, leave, ok := enter(t.Context(), s.lease, sum("a"), tok)
 	require.True(t, ok)
 	w.broken <- fault.New(fault.Refused, codeReleased, "released")
 	<-ctx.Done()

@@ -46,7 +46,8 @@ type Watcher struct {
 	gone    []string // predecessors whose leases are not yet released
 	warned  bool     // a failure to release them has been logged
 	acked   int64    // the last epoch that may be acknowledged
-	uncut   []*call  // calls that were cut and are still open
+	// uncut contains the channels of calls that were cut and may still be open.
+	uncut []<-chan struct{}
 }
 
 // Run receives snapshots until ctx ends, and then releases the lease. It reopens a stream that breaks; meanwhile the
@@ -159,9 +160,9 @@ func (s *watch) send(renewal int64) error {
 // ackable returns the newest epoch whose cut calls have all ended. It also waits for calls that were cut by a message
 // of an earlier stream: reopening the stream must not acknowledge an epoch too early.
 func (w *Watcher) ackable() int64 {
-	w.uncut = slices.DeleteFunc(w.uncut, func(c *call) bool {
+	w.uncut = slices.DeleteFunc(w.uncut, func(over <-chan struct{}) bool {
 		select {
-		case <-c.over:
+		case <-over:
 			return true
 		default:
 			return false
@@ -198,15 +199,15 @@ func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) erro
 }
 
 // await waits until the cut calls have ended, at most cutWithin.
-func (s *watch) await(ctx context.Context, gone []*call) error {
+func (s *watch) await(ctx context.Context, gone []<-chan struct{}) error {
 	if len(gone) == 0 {
 		return nil
 	}
 	limit := s.Clock.NewTimer(cutWithin)
 	defer limit.Stop()
-	for _, c := range gone {
+	for _, over := range gone {
 		select {
-		case <-c.over:
+		case <-over:
 		case <-limit.C():
 			return errUncut
 		case <-ctx.Done():

@@ -234,7 +234,7 @@ func TestAcknowledgementWaitsForCutCalls(t *testing.T) {
 	s.clock.Advance(renewEvery)
 	<-w.sent
 	tok, _ := s.lease.Token(sum("a"))
-	ctx, leave, ok := s.lease.Enter(t.Context(), sum("a"), tok)
+	ctx, leave, ok := enter(t.Context(), s.lease, sum("a"), tok)
 	require.True(t, ok)
 	w.replies <- snapshotAt(2)
 	<-ctx.Done()
@@ -257,7 +257,7 @@ func TestStuckCallPreventsAcknowledgement(t *testing.T) {
 	<-w.sent
 	s.lease.extend(0, time.Hour)
 	tok, _ := s.lease.Token(sum("a"))
-	ctx, leave, ok := s.lease.Enter(t.Context(), sum("a"), tok)
+	ctx, leave, ok := enter(t.Context(), s.lease, sum("a"), tok)
 	require.True(t, ok)
 	w.replies <- snapshotAt(2)
 	<-ctx.Done()
