@@ -40,6 +40,8 @@ const (
 	bucketGrowth = 1.04
 	// leastBucket is the upper bound of bucket 0 in milliseconds. Shorter times count as 0.
 	leastBucket = 0.01
+	// lastBucket is the bucket of all longer times.
+	lastBucket = 1000
 	// percentileError is the largest relative error of a percentile that is computed from a histogram.
 	percentileError = 0.02
 )

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +41,7 @@ func (c *Call) targets() []any {
 // that lost the result can call it again. It returns the number of calls that the table refused.
 func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused int, err error) {
 	err = s.put(ctx, name, calls, copyAll)
-	if state(err) == noPartition {
+	if state(err) == noPartition || refusal(err) {
 		if err := s.ensureFor(ctx, calls); err != nil {
 			return 0, err
 		}
@@ -49,14 +51,16 @@ func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused in
 		return 0, err
 	}
 	// A call that the table cannot store must not block the others, and must not be retried forever.
-	err = s.put(ctx, name, calls, func(ctx context.Context, tx pgx.Tx, calls []*Call) error {
-		refused, err = copyEach(ctx, tx, calls)
-		return err
+	err = s.put(ctx, name, calls, func(ctx context.Context, tx pgx.Tx, calls []*Call) ([]*Call, error) {
+		stored, err := copyEach(ctx, tx, calls)
+		refused = len(calls) - len(stored)
+		return stored, err
 	})
 	return refused, err
 }
 
-type copier func(ctx context.Context, tx pgx.Tx, calls []*Call) error
+// copier stores calls and returns those that the table has not refused.
+type copier func(ctx context.Context, tx pgx.Tx, calls []*Call) ([]*Call, error)
 
 func (s *Store) put(ctx context.Context, name string, calls []*Call, copyCalls copier) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -67,38 +71,55 @@ func (s *Store) put(ctx context.Context, name string, calls []*Call, copyCalls c
 		if tag.RowsAffected() == 0 {
 			return nil
 		}
-		return copyCalls(ctx, tx, calls)
+		stored, err := copyCalls(ctx, tx, calls)
+		if err != nil {
+			return err
+		}
+		return addToRollups(ctx, tx, stored)
 	})
 }
 
-func copyAll(ctx context.Context, tx pgx.Tx, calls []*Call) error {
-	rows := newCopyRows(len(calls))
+// copyAll stores calls in the partitions of their days. That is less work for the database than to find the partition of
+// each row. It also does not fire the trigger that adds calls to the rollups, which takes longer than addToRollups.
+func copyAll(ctx context.Context, tx pgx.Tx, calls []*Call) ([]*Call, error) {
+	days := map[int64]*copyRows{} // keyed by the begin of the day
 	for _, c := range calls {
-		c.row(rows)
+		day := c.At.Truncate(24 * time.Hour).Unix()
+		if days[day] == nil {
+			days[day] = newCopyRows(len(calls))
+		}
+		c.row(days[day])
 	}
-	_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(rows.end()), `COPY call (`+strings.Join(columns(), ", ")+`) FROM STDIN (FORMAT binary)`)
-	if err != nil {
-		return fmt.Errorf("store %d calls: %w", len(calls), err)
+	for _, day := range slices.Sorted(maps.Keys(days)) {
+		partition := "call_" + time.Unix(day, 0).UTC().Format("20060102")
+		_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(days[day].end()),
+			`COPY `+partition+` (`+strings.Join(columns(), ", ")+`) FROM STDIN (FORMAT binary)`)
+		if err != nil {
+			return nil, fmt.Errorf("store %d calls: %w", len(calls), err)
+		}
 	}
-	return nil
+	return calls, nil
 }
 
 // copyEach stores calls one by one and skips those that the table refuses.
-func copyEach(ctx context.Context, tx pgx.Tx, calls []*Call) (refused int, err error) {
+func copyEach(ctx context.Context, tx pgx.Tx, calls []*Call) (stored []*Call, err error) {
 	for _, c := range calls {
-		err := pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error { return copyAll(ctx, point, []*Call{c}) })
+		err := pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error {
+			_, err := copyAll(ctx, point, []*Call{c})
+			return err
+		})
 		switch {
-		case refusal(err):
-			refused++
-		case err != nil:
-			return 0, fmt.Errorf("store a call: %w", err)
+		case err == nil:
+			stored = append(stored, c)
+		case !refusal(err):
+			return nil, fmt.Errorf("store a call: %w", err)
 		}
 	}
-	return refused, nil
+	return stored, nil
 }
 
-// noPartition is the SQLSTATE (check_violation) of a row for which there is no partition.
-const noPartition = "23514"
+// noPartition is the SQLSTATE (undefined_table) of the error if the partition of a day is missing.
+const noPartition = "42P01"
 
 func state(err error) string {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -200,6 +200,10 @@ func TestStore_Put_refusedCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, refused)
 	require.Equal(t, 5, count(t, s, "call"))
+	refused, err = s.Put(t.Context(), "b3", append(testCalls(2, time.Now().AddDate(0, 0, 70)), &Call{At: time.Now(), Outcome: "no"}))
+	require.NoError(t, err)
+	require.Equal(t, 1, refused)
+	require.Equal(t, 7, count(t, s, "call"))
 }
 
 func TestStoreDatabaseUnavailable(t *testing.T) {
