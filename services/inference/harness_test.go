@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
@@ -40,6 +41,7 @@ type harness struct {
 	sessions *sessions
 	bus      *rpc.Bus
 	svc      *inference.Service
+	obs      *obs.Obs
 	server   *httptest.Server
 	tls      func(node string) *tls.Config // for engines on other hosts
 	stop     func()                        // stops the server and the workers, and waits for them
@@ -105,9 +107,12 @@ func (r *harness) start(pool *pgxpool.Pool) {
 	clk := clock.Real()
 	conn, err := r.bus.As(inference.Name).Dial("registry")
 	require.NoError(r.t, err)
+	r.obs, err = obs.Setup(r.t.Context(), obs.Config{Service: inference.Name}, io.Discard)
+	require.NoError(r.t, err)
 	r.svc, err = inference.New(r.t.Context(), r.cfg, inference.Deps{
 		Pool: pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(conn), Sessions: registrypeerv1.NewPlaygroundPeerServiceClient(conn), Clock: clk, Mono: clock.Monotonic(),
 		IDs: id.NewSource(clk, rand.Reader), Log: slog.New(slog.DiscardHandler), EngineTLS: r.tls,
+		Meter: r.obs.Meter, Registry: r.obs.Registry,
 	})
 	require.NoError(r.t, err)
 	r.server = httptest.NewServer(r.svc.Handler())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -51,6 +52,8 @@ type Deps struct {
 	EngineTLS func(node string) *tls.Config
 	// Meter counts calls and refusals. A nil Meter counts nothing.
 	Meter metric.MeterProvider
+	// Registry exports the metrics of each deployment. They are not exported if it is nil.
+	Registry prometheus.Registerer
 }
 
 // Service is the inference service with its parts wired together.
@@ -82,12 +85,12 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	counters, err := traffic.NewCallMetrics(d.Meter)
+	s := &Service{cfg: cfg, deps: d, lease: routing.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
+	metrics, err := traffic.NewCallMetrics(d.Meter, d.Registry, s.serves)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: d, lease: routing.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
-	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, counters)
+	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, metrics)
 	s.watcher = &routing.Watcher{
 		Lease: s.lease, Snapshots: d.Snapshots, Name: func() string { return d.IDs.New(id.Replica) },
 		Roll: &routing.ReplicaFile{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
@@ -98,11 +101,11 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	}
 	s.watchdog = &engineclient.Watchdog{
 		Client: s.relay, Targets: func() []engineclient.Target { return proxy.Targets(s.lease) }, Store: &engineclient.SilenceStore{Pool: d.Pool},
-		Replacer: &replacer{d.Snapshots}, After: cfg.EngineSilence, Name: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log, Tally: counters,
+		Replacer: &replacer{d.Snapshots}, After: cfg.EngineSilence, Name: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log, Tally: metrics,
 	}
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
-		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
+		Tally: metrics, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
 		Sockets: proxy.Sockets{Idle: cfg.SocketIdle, MaxMessage: cfg.SocketMessageMB << 20},
 	}
 	sessions := &playgroundproxy.Registry{Client: d.Sessions}
@@ -113,6 +116,12 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	}}
 	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Stored: s.stored, Clock: d.Clock, Reads: traffic.NewReads()}
 	return s, nil
+}
+
+// serves reports whether the snapshot has a deployment.
+func (s *Service) serves(deploymentID string) bool {
+	_, ok := s.lease.Deployment(deploymentID)
+	return ok
 }
 
 // owner returns the owner of a deployment in the snapshot. Without a valid lease it returns the same error as the

@@ -4,9 +4,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
@@ -17,7 +21,7 @@ func TestLoop(t *testing.T) {
 	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			s := start(t, testenv.Options{})
+			s := start(t, testenv.Options{Admin: true})
 			l := testenv.Train(ctx, t, s)
 			require.Equal(t, 1, l.Job.Attempt)
 			require.NotNil(t, l.Job.ExecutorRunningAt)
@@ -34,9 +38,30 @@ func TestLoop(t *testing.T) {
 			require.Equal(t, "application", calls[0].TokenName)
 			require.Equal(t, "ok", calls[0].Outcome)
 			require.True(t, calls[0].Stream, "the newest call must come first")
+			requireMeasured(ctx, t, s, l.Deployment.ID, len(calls))
 			revoke(ctx, t, l)
 		})
 	}
+}
+
+// requireMeasured waits until /metrics has the given number of calls of a deployment and none in flight.
+func requireMeasured(ctx context.Context, t *testing.T, s *testenv.Installation, deploymentID string, calls int) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/metrics", nil)
+		require.NoError(c, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(c, err)
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(c, err)
+		of := fmt.Sprintf("{deployment_id=%q} ", deploymentID)
+		for name, want := range map[string]int{
+			"inference_call_duration_seconds_count": calls, "inference_time_to_first_token_seconds_count": calls, "inference_calls_in_flight": 0,
+		} {
+			require.Contains(c, string(body), fmt.Sprint(name, of, want, "\n"))
+		}
+	}, testenv.StageTimeout, 10*time.Millisecond)
 }
 
 // revoke deletes the token and requires that the token is invalid as soon as the response to the deletion has

@@ -49,6 +49,9 @@ type Installation struct {
 	// Postgres is the database server if each service has its own process. It starts again after it has exited.
 	Postgres *local.Server
 
+	// Admin is the address of the admin listener of the process that runs inference. It is empty without Options.Admin.
+	Admin string
+
 	disks openDisks
 	host  *host // nil if all services have one process
 }
@@ -57,6 +60,8 @@ type Installation struct {
 type Options struct {
 	// Env is added to the environment of every process.
 	Env map[string]string
+	// Admin opens the admin listener of the process that runs inference; see Installation.Admin.
+	Admin bool
 	// Dir is the folder to use instead of a new one, to start an installation with existing data.
 	Dir string
 	// Programs is the folder of the programs to start. If it is empty, the programs of this commit are started.

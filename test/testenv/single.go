@@ -43,6 +43,9 @@ func Single(t testing.TB, o Options) *Installation {
 	listen := "127.0.0.1:" + free[0]
 	// Agents of other hosts can join, as in an installation with one process per service.
 	env = append(env, "SERVICE_JOBS_AGENT_LISTEN=127.0.0.1:"+free[1])
+	if o.Admin {
+		env = append(env, s.openAdmin())
+	}
 	for k, v := range o.Env {
 		env = append(env, k+"="+v)
 	}
@@ -77,6 +80,13 @@ func (s *Installation) Program(path string) {
 func (s *Installation) FreeAddress() string {
 	s.T.Helper()
 	return "127.0.0.1:" + freePorts(s.T, 1)[0]
+}
+
+// openAdmin returns the setting that opens an admin listener at s.Admin.
+func (s *Installation) openAdmin() string {
+	s.T.Helper()
+	s.Admin = s.FreeAddress()
+	return "SERVICE_ADMIN_LISTEN=" + s.Admin
 }
 
 func (s *Installation) readyFile() string { return filepath.Join(s.Dir, "ready.json") }

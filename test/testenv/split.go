@@ -54,8 +54,11 @@ func Split(t testing.TB, o Options) *Installation {
 	h.setOwner(passFile, "root", "signalbox-auth", 0o640)
 	for _, name := range services {
 		var extra []string
-		if name == "auth" {
+		switch {
+		case name == "auth":
 			extra = []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + passFile}
+		case name == "inference" && o.Admin:
+			extra = []string{s.openAdmin()}
 		}
 		s.launch(h, name, o, extra)
 	}

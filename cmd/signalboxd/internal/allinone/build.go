@@ -226,7 +226,7 @@ func (d *daemon) inference(ctx context.Context, p *parts) error {
 	}
 	svc, err := inference.New(ctx, cfg, inference.Deps{
 		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Sessions: registrypeerv1.NewPlaygroundPeerServiceClient(c[registry.Name]), Clock: e.Clock,
-		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log, Meter: e.Obs.Meter,
+		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log, Meter: e.Obs.Meter, Registry: e.Obs.Registry,
 		EngineTLS: func(node string) *tls.Config { return pki.ClientTLS(identity, node) },
 	})
 	if err != nil {

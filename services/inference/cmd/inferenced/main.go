@@ -23,7 +23,7 @@ func main() {
 		}
 		svc, err := inference.New(ctx, *cfg, inference.Deps{
 			Pool: p.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c["registry"]), Sessions: registrypeerv1.NewPlaygroundPeerServiceClient(c["registry"]), Clock: p.Clock,
-			Mono: clock.Monotonic(), IDs: p.IDs, Log: p.Log, Meter: p.Obs.Meter, EngineTLS: p.Wire.ClientTLS,
+			Mono: clock.Monotonic(), IDs: p.IDs, Log: p.Log, Meter: p.Obs.Meter, Registry: p.Obs.Registry, EngineTLS: p.Wire.ClientTLS,
 		})
 		if err != nil {
 			return nil, err

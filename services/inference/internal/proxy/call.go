@@ -37,6 +37,7 @@ type exchange struct {
 
 	a      *admitted
 	rec    *traffic.Call
+	flight traffic.Flight
 	reader *usage.Request // reads the request body for rec; nil without a body, and after noteRequest
 	began  time.Time
 	caller *caller
@@ -50,6 +51,7 @@ type exchange struct {
 // call relays one admitted call and records it.
 func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
 	e := p.exchange(ctx, w, r, a)
+	defer e.flight.End()
 	defer context.AfterFunc(ctx, e.caller.interrupt)()
 	if err := e.prepare(r); err != nil {
 		e.fail(ctx, w, err)
@@ -74,7 +76,7 @@ func (e *exchange) linger() {
 	}
 }
 
-// exchange creates the exchange of a call and its record.
+// exchange creates the exchange of a call and its record. The caller must end its flight.
 func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) *exchange {
 	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
 	rev := a.deployment.Promoted
@@ -83,6 +85,11 @@ func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Req
 		TokenID: a.token.ID, TokenName: a.token.Name, Method: r.Method, Path: cut(a.target.Path, 512),
 		UsageSource: traffic.UsageNone, RequestBytes: max(r.ContentLength, 0),
 	}
+	deploymentID := a.deployment.ID
+	if a.guest {
+		deploymentID = ""
+	}
+	e.flight = p.Tally.Begin(deploymentID)
 	return e
 }
 
@@ -272,7 +279,7 @@ type Guest struct {
 // caller receives that error if the response has not begun, or if it is an uncompressed event stream or a WebSocket.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	a := &admitted{
-		token: &routing.Token{}, prefix: g.Prefix, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
+		token: &routing.Token{}, prefix: g.Prefix, target: g.Target, requestID: g.RequestID, socket: upgrades(r), guest: true, capture: g.Capture,
 		deployment: &routing.Deployment{ID: g.Session, Promoted: &routing.Revision{Number: g.Number, Replicas: []*routing.Replica{g.Replica}}},
 	}
 	if err := p.fits(r, enginepath.Good); err != nil {
@@ -297,6 +304,6 @@ func (e *exchange) defect(err error) {
 
 func (e *exchange) record(ctx context.Context) {
 	e.rec.Duration = e.elapsed()
-	e.Tally.Call(ctx, e.rec.Outcome)
+	e.flight.Done(ctx, e.rec)
 	e.Recorder.Record(ctx, e.rec)
 }

@@ -81,23 +81,19 @@ func (snapshots) Release(context.Context, *registrypeerv1.ReleaseRequest, ...grp
 	return &registrypeerv1.ReleaseResponse{}, nil
 }
 
-// fakeRecorder collects recorded calls and counters.
+// fakeRecorder collects recorded calls and refusals.
 type fakeRecorder struct {
-	mu                 sync.Mutex
-	calls              []*traffic.Call
-	outcomes, refusals map[string]int
+	*traffic.CallMetrics
+
+	mu       sync.Mutex
+	calls    []*traffic.Call
+	refusals map[string]int
 }
 
 func (l *fakeRecorder) Record(_ context.Context, c *traffic.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, c)
-}
-
-func (l *fakeRecorder) Call(_ context.Context, outcome string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.outcomes[outcome]++
 }
 
 func (l *fakeRecorder) Rejected(_ context.Context, reason string) {
@@ -134,7 +130,9 @@ const maxBody = 2 << 20
 func newHarness(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *harness {
 	t.Helper()
 	clk, mono := clock.Real(), &atomic.Int64{}
-	l := &fakeRecorder{outcomes: map[string]int{}, refusals: map[string]int{}}
+	measured, err := traffic.NewCallMetrics(nil, nil, func(string) bool { return true })
+	require.NoError(t, err)
+	l := &fakeRecorder{CallMetrics: measured, refusals: map[string]int{}}
 	r := &harness{t: t, recorder: l, mono: mono}
 	held := routing.New(func() time.Duration { return time.Duration(mono.Load()) })
 	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, Send: patience, FirstByte: patience, Idle: patience}, Clock: clk}

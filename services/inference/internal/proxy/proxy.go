@@ -30,9 +30,10 @@ type recorder interface {
 	Record(ctx context.Context, c *traffic.Call)
 }
 
-// tally counts calls by outcome and refusals by reason.
+// tally measures calls and counts refusals by reason.
 type tally interface {
-	Call(ctx context.Context, outcome string)
+	// Begin is called when a call has passed the checks. The deployment id is empty for a call of Guest.
+	Begin(deploymentID string) traffic.Flight
 	Rejected(ctx context.Context, reason string)
 }
 
@@ -110,6 +111,7 @@ type admitted struct {
 	target     *url.URL
 	requestID  string
 	socket     bool    // the call is a WebSocket handshake
+	guest      bool    // the call is one of Guest, and deployment has the id of its session
 	capture    Capture // set for Guest calls only
 	open       routing.Call
 }

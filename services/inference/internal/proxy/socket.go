@@ -97,6 +97,7 @@ func accepted(resp *http.Response, key string) bool {
 // other.
 func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
 	e := p.exchange(ctx, w, r, a)
+	defer e.flight.End()
 	e.rec.Stream = true
 	e.in = engineclient.Request{Method: r.Method, Target: a.target, Upgrade: true, Informational: e.informational}
 	answer, err := e.dial(ctx, r)

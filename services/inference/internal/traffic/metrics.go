@@ -1,28 +1,32 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// CallMetrics holds the counters of inference.
+// CallMetrics holds the metrics of inference.
 type CallMetrics struct {
 	calls, rejected, spilled, dropped, probes, replaced metric.Int64Counter
 	// outcomes has the attributes of each outcome of a call, because every call is counted.
-	outcomes map[string][]metric.AddOption
+	outcomes    map[string][]metric.AddOption
+	deployments *deployments
 }
 
-// NewCallMetrics registers the counters. The meter provider may be nil.
-func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
+// NewCallMetrics registers the counters with the meter provider, and the metrics of each deployment with the registry.
+// Both may be nil. The function exists reports whether a deployment exists; the metrics of others are removed.
+func NewCallMetrics(meters metric.MeterProvider, registry prometheus.Registerer, exists func(deploymentID string) bool) (*CallMetrics, error) {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
 	}
 	m := meters.Meter("inference")
-	t := &CallMetrics{outcomes: map[string][]metric.AddOption{}}
+	t := &CallMetrics{outcomes: map[string][]metric.AddOption{}, deployments: newDeployments(exists)}
 	for _, outcome := range outcomes() {
 		t.outcomes[outcome] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", outcome)))}
 	}
@@ -42,12 +46,20 @@ func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
 			return nil, fmt.Errorf("create the counter %s: %w", c.name, err)
 		}
 	}
+	if registry == nil {
+		return t, nil
+	}
+	if err := registry.Register(t.deployments); err != nil {
+		return nil, fmt.Errorf("register the metrics of deployments: %w", err)
+	}
 	return t, nil
 }
 
-// Call counts a call by its outcome.
-func (t *CallMetrics) Call(ctx context.Context, outcome string) {
-	t.calls.Add(ctx, 1, t.outcomes[outcome]...)
+// Begin counts a call as in flight until the Flight ends. The deployment id is empty for calls of playground sessions.
+func (t *CallMetrics) Begin(deploymentID string) Flight {
+	f := Flight{t, t.deployments.of(cmp.Or(deploymentID, playground))}
+	f.of.open.Inc()
+	return f
 }
 
 // Rejected counts a refusal by its reason.

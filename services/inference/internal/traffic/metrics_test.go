@@ -13,10 +13,13 @@ import (
 func TestCallMetricsCounters(t *testing.T) {
 	t.Parallel()
 	reader := sdk.NewManualReader()
-	c, err := traffic.NewCallMetrics(sdk.NewMeterProvider(sdk.WithReader(reader)))
+	c, err := traffic.NewCallMetrics(sdk.NewMeterProvider(sdk.WithReader(reader)), nil, always)
 	require.NoError(t, err)
-	c.Call(t.Context(), "ok")
-	c.Call(t.Context(), "ok")
+	for range 2 {
+		f := c.Begin("dep_a")
+		f.Done(t.Context(), &traffic.Call{Outcome: traffic.OK})
+		f.End()
+	}
 	c.Rejected(t.Context(), "token_invalid")
 	c.Spilled(t.Context(), 5)
 	c.Dropped(t.Context(), 7)
@@ -40,8 +43,10 @@ func TestCallMetricsCounters(t *testing.T) {
 
 func TestCallMetricsWithoutMeter(t *testing.T) {
 	t.Parallel()
-	c, err := traffic.NewCallMetrics(nil)
+	c, err := traffic.NewCallMetrics(nil, nil, always)
 	require.NoError(t, err)
-	c.Call(t.Context(), "ok")
+	f := c.Begin("dep_a")
+	f.Done(t.Context(), &traffic.Call{Outcome: traffic.OK})
+	f.End()
 	c.Rejected(t.Context(), "x")
 }

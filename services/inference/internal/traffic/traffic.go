@@ -4,8 +4,8 @@
 // rejects its data or writing to the disk fails. If the process is killed, at most the calls of the last batch interval
 // are lost, or, while the database hangs, those that wait for its timeout.
 //
-// CallMetrics counts calls by outcome. It also counts what the record of calls cannot show: calls that were refused
-// before they reached an engine, and calls that are missing from the table.
+// CallMetrics counts calls by outcome and measures them by deployment. It also counts what the record of calls cannot
+// show: calls that were refused before they reached an engine, and calls that are missing from the table.
 package traffic
 
 import "time"
