@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,35 +20,60 @@ const minIdle = 1500 * time.Millisecond
 // connections holds the open connections of a listener.
 type connections struct {
 	elapsed func() time.Duration
-	// changed holds a value if a connection has changed its state since the last value was received.
+	// awaited is true while awaitIdle runs. changed then holds a value if a connection has changed its state since the last
+	// value was received.
+	awaited atomic.Bool
 	changed chan struct{}
 
 	mu   sync.Mutex
-	open map[*conn]use
+	open map[*conn]struct{}
 }
 
 // use is how a connection is used.
 type use struct {
 	// active is true from the first byte of a request until its response was sent.
-	active bool
+	active atomic.Bool
 	// idleSince is the elapsed time at which the last request ended or, if there was none, the connection was accepted.
-	idleSince time.Duration
+	idleSince atomic.Int64
 }
 
 // set records the new state of a connection.
 func (s *connections) set(c *conn, state http.ConnState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch state {
 	case http.StateNew, http.StateIdle:
 		// A new connection counts as idle: net/http closes connections without a response if it reads their first request
 		// during a shutdown.
-		s.open[c] = use{idleSince: s.elapsed()}
+		s.idle(c)
+		c.relayed.armed = time.Time{} // the server sets its own deadline
+		c.handed.Store(false)
 	case http.StateActive:
-		s.open[c] = use{active: true}
+		c.use.active.Store(true)
+		c.handed.Store(true)
 	case http.StateHijacked, http.StateClosed:
 		c.over.Store(state == http.StateHijacked)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.open[c] = struct{}{}
+	case http.StateHijacked, http.StateClosed:
 		delete(s.open, c)
+	case http.StateActive, http.StateIdle:
+	}
+	s.notify()
+}
+
+// idle records that a connection has become idle.
+func (s *connections) idle(c *conn) {
+	c.use.idleSince.Store(int64(s.elapsed()))
+	c.use.active.Store(false)
+}
+
+// notify wakes awaitIdle, because a connection has changed its state.
+func (s *connections) notify() {
+	if !s.awaited.Load() {
+		return
 	}
 	select {
 	case s.changed <- struct{}{}:
@@ -61,11 +87,12 @@ func (s *connections) unused(began time.Duration) (longest time.Duration, active
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.elapsed()
-	for _, u := range s.open {
-		active = active || u.active
-		if !u.active {
-			longest = max(longest, minIdle-(now-max(began, u.idleSince)))
+	for c := range s.open {
+		if c.use.active.Load() {
+			active = true
+			continue
 		}
+		longest = max(longest, minIdle-(now-max(began, time.Duration(c.use.idleSince.Load()))))
 	}
 	return longest, active
 }
@@ -74,6 +101,7 @@ func (s *connections) unused(began time.Duration) (longest time.Duration, active
 // until ctx ends. It also waits for open requests because a stopping server closes their connections without announcing
 // this in the response.
 func (s *connections) awaitIdle(ctx context.Context, began time.Duration) {
+	s.awaited.Store(true) // before it looks at the connections
 	for ctx.Err() == nil {
 		rest, active := s.unused(began)
 		if !active && rest <= 0 {

@@ -13,6 +13,8 @@
 // It also lets a client that is still sending a request see the response that refuses it: before a connection is closed,
 // the rest of the request is read and discarded, within bounds of bytes and time (see linger).
 //
+// It also gives requests with plain heads to a relay, which serves them without package net/http (see relayed).
+//
 // It promises to change nothing else: responses of handlers, HTTP/2 frames and the bytes of upgraded
 // connections pass unchanged.
 package httpguard
@@ -40,7 +42,7 @@ func JSONErrors(l net.Listener, newID func() string) *Listener {
 	return &Listener{
 		Listener: l, newID: newID, settled: make(chan struct{}), closed: make(chan struct{}),
 		linger:      linger{bytes: lingerBytes, time: lingerTime, pause: lingerPause},
-		connections: connections{open: map[*conn]use{}, changed: make(chan struct{}, 1), elapsed: clock.Monotonic()},
+		connections: connections{open: map[*conn]struct{}{}, changed: make(chan struct{}, 1), elapsed: clock.Monotonic()},
 	}
 }
 
@@ -63,6 +65,7 @@ type Listener struct {
 	closed      chan struct{}
 	close       sync.Once
 	linger      linger
+	relaying    Relaying
 
 	connections connections
 }
@@ -82,7 +85,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if !ok {
 		return c, nil // for example a TLS connection, whose type net/http must see
 	}
-	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}, connections: &l.connections, linger: l.linger, closed: l.closed}, nil
+	return &conn{
+		TCPConn: tcp, rewriter: rewriter{newID: l.newID}, connections: &l.connections, linger: l.linger, closed: l.closed,
+		relayed: relayed{Relaying: l.relaying, tcp: tcp},
+	}, nil
 }
 
 // conn embeds *net.TCPConn and not net.Conn, because net/http also uses its sendfile and CloseWrite.
@@ -91,13 +97,29 @@ type conn struct {
 	rewriter
 	reader      checkedReader
 	connections *connections
+	use         use
 	linger      linger
 	lingered    atomic.Bool
 	closed      <-chan struct{} // closed with the listener
+	relayed     relayed
+	// handed is true while package net/http has a request: from the first byte that it gets until the connection is idle. It
+	// may have read the request ahead, and reads from the connection while a handler runs.
+	handed atomic.Bool
 }
 
-// Read implements net.Conn.
-func (c *conn) Read(p []byte) (int, error) { return c.reader.read(c.TCPConn, p, c.over.Load()) }
+// Read implements net.Conn. While the server waits for a request, Read serves those that the relay takes.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.relayed.Relay != nil && !c.handed.Load() && c.reader.between() && !c.over.Load() {
+		if c.relay(); c.relayed.ended {
+			return 0, io.EOF
+		}
+	}
+	n, err := c.reader.read(c.TCPConn, p, c.over.Load())
+	if n > 0 {
+		c.handed.Store(true)
+	}
+	return n, err
+}
 
 // WriteTo implements io.WriterTo. Without it, io.Copy would bypass Read.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {

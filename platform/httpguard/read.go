@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"github.com/signalbox-dev/signalbox/platform/enginepath"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
 // malformed replaces a rejected head. net/http responds to it with 400 and closes the connection.
@@ -21,14 +23,16 @@ const headSize = 4 << 10
 // checkedReader reads the requests of a connection. It delivers a head only when the head is complete and has been
 // checked. It finds the end of each body, so that it knows where the next head begins.
 type checkedReader struct {
-	held    []byte // bytes that were read but not delivered
-	ready   int    // number of bytes of held that may be delivered
-	checked int    // number of bytes of the current head whose lines have been checked
-	heads   int    // 0 before the first head, then 1
-	left    int64  // bytes left of the current body, if it has a length
-	chunked *chunks
-	opaque  bool // all further bytes are delivered unchecked
-	broken  bool // the current body is malformed
+	held []byte // bytes that were read but not delivered
+	// unscanned is true if held was read without looking for what may be delivered.
+	unscanned bool
+	ready     int   // number of bytes of held that may be delivered
+	checked   int   // number of bytes of the current head whose lines have been checked
+	heads     int   // 0 before the first head, then 1
+	left      int64 // bytes left of the current body, if it has a length
+	chunked   *httprelay.Chunks
+	opaque    bool // all further bytes are delivered unchecked
+	broken    bool // the current body is malformed
 
 	// sending reports whether the client is still sending: the end of the current body has not arrived, or the end of
 	// the request is unknown because it is malformed.
@@ -44,6 +48,12 @@ func (r *checkedReader) read(from net.Conn, p []byte, handedOver bool) (int, err
 	for len(p) > 0 {
 		if handedOver || r.opaque {
 			r.ready = len(r.held)
+		}
+		if r.unscanned {
+			r.unscanned = false
+			r.ready = r.scan(r.held)
+			r.held = r.held[:r.kept(r.ready, len(r.held))]
+			continue
 		}
 		switch {
 		case r.ready > 0:
@@ -88,6 +98,24 @@ func (r *checkedReader) read(from net.Conn, p []byte, handedOver bool) (int, err
 	return 0, nil
 }
 
+// between reports whether the next byte is that of a head, and no part of this head has been delivered.
+func (r *checkedReader) between() bool {
+	return r.ready == 0 && r.left == 0 && r.chunked == nil && !r.opaque && !r.broken && !r.replaced && r.reason.Load() == nil
+}
+
+// grow makes room for more bytes in held.
+func (r *checkedReader) grow() {
+	if len(r.held) == cap(r.held) {
+		r.held = slices.Grow(r.held, headSize)
+	}
+}
+
+// keep replaces what is held by the given bytes, which may be a part of it.
+func (r *checkedReader) keep(rest, more []byte) {
+	r.held = append(append(r.held[:0], rest...), more...)
+	r.checked, r.unscanned = 0, len(r.held) > 0
+}
+
 // kept returns how many of the n bytes read are kept. The parameter used is how many may be delivered. Bytes after a
 // malformed request are dropped.
 func (r *checkedReader) kept(used, n int) int {
@@ -109,7 +137,7 @@ func (r *checkedReader) scan(b []byte) (used int) {
 		case r.opaque:
 			return len(b)
 		case r.chunked != nil:
-			n, done, ok := r.chunked.advance(rest)
+			n, done, ok := advance(r.chunked, rest)
 			if used += n; done {
 				r.chunked = nil
 			}
@@ -159,7 +187,7 @@ func (r *checkedReader) head(b []byte) int {
 	}
 	r.checked, r.heads, r.left, r.opaque = 0, 1, f.length, f.opaque
 	if f.chunked {
-		r.chunked = newChunks()
+		r.chunked = &httprelay.Chunks{}
 	}
 	return end
 }
