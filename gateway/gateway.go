@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
@@ -81,6 +82,7 @@ type Gateway struct {
 	response middleware.ResponseMetadata
 	raw      map[string]http.Handler // handlers of raw (non-RPC) routes, called without log line, trace and recovery from panics
 	own      map[string]http.Handler // handlers of the other raw routes; the handler rest calls them
+	relay    httprelay.Relay         // serves plain calls to engines; nil if inference runs in another process
 	rest     http.Handler            // serves all other routes, with log line, trace and recovery from panics
 	shapes   map[*router.Route]*router.Params
 	streams  map[*router.Route]*sse.Stream

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
@@ -40,6 +41,7 @@ func (g *Gateway) handlers(context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.relay, _ = g.deps.Inference.(httprelay.Relay)
 	g.raw = map[string]http.Handler{
 		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "playground": inference, "blobs": blobs,
 		"version": g.document(g.deps.Version.Members()),

@@ -63,6 +63,7 @@ func (g *Gateway) Worker(l net.Listener) process.Worker {
 		ConnState:                    httpguard.State,
 	}
 	guarded := httpguard.JSONErrors(l, func() string { return g.deps.IDs.New(id.Request) })
+	guarded.Relay(httpguard.Relaying{Relay: g, Idle: idleTimeout, Head: readHeaderTimeout})
 	return process.Worker{
 		Name: Name,
 		Run:  func(ctx context.Context) error { return g.serve(ctx, server, guarded) },

@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/httpguard"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
@@ -132,6 +133,16 @@ func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.leave()
 	h.next.ServeHTTP(w, r)
+}
+
+// Relay implements httprelay.Relay. It declines all requests unless the service's handler relays them, too.
+func (h *holding) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
+	next, ok := h.next.(httprelay.Relay)
+	if !ok || !h.enter() {
+		return httprelay.Declined
+	}
+	defer h.leave()
+	return next.Relay(c, r)
 }
 
 func (h *holding) enter() bool {

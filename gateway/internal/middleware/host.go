@@ -34,13 +34,21 @@ func ParseHosts(publicURL string, further []string) (Hosts, error) {
 
 // Check refuses a request for a host name that is not allowed.
 func (h Hosts) Check(r *http.Request) *fault.Error {
-	name := hostname(r.Host)
-	_, err := netip.ParseAddr(name)
-	// A request without a host (HTTP/1.0) passes, because its name has no dot. Browsers always send a host.
-	if err == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || h.known[name] {
+	if h.Allows(r.Host) {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "host", "host name is not allowed; add it to SERVICE_GATEWAY_ALLOWED_HOSTS")
+}
+
+// Allows reports whether requests may use a host.
+func (h Hosts) Allows(host string) bool {
+	name := hostname(host)
+	// A request without a host (HTTP/1.0) passes, because its name has no dot. Browsers always send a host.
+	if !strings.Contains(name, ".") && !strings.Contains(name, ":") || strings.HasSuffix(name, ".localhost") || h.known[name] {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
 }
 
 // hostname returns the name in a Host header, normalized for comparison.

@@ -1,0 +1,19 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/enginepath"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
+)
+
+// Relay implements httprelay.Relay. It gives calls to engines to inference if that runs in this process, after the same
+// checks as ServeHTTP. It declines all other requests, and those that ServeHTTP refuses.
+func (g *Gateway) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
+	path, _, _ := strings.Cut(r.Target, "?")
+	if g.relay == nil || !enginepath.Under(path) || !g.hosts.Allows(r.Host) || !g.hold.Enter() {
+		return httprelay.Declined
+	}
+	defer g.hold.Leave()
+	return g.relay.Relay(c, r)
+}
