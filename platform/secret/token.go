@@ -59,7 +59,13 @@ func Hash(s string) []byte {
 }
 
 func checksum(head string) string {
-	return encode(big.NewInt(int64(crc32.ChecksumIEEE([]byte(head)))), sumLength)
+	var digits [sumLength]byte
+	sum := crc32.ChecksumIEEE([]byte(head))
+	for i := range digits {
+		digits[len(digits)-1-i] = base62[sum%uint32(len(base62))]
+		sum /= uint32(len(base62))
+	}
+	return string(digits[:])
 }
 
 func encode(n *big.Int, width int) string {
