@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ const (
 //
 //	BENCH_ROUNDS   rounds (5)
 //	BENCH_SECONDS  length of a load of calls in seconds (3)
+//	BENCH_LOADS    regular expression of the names of loads; all if it is empty
 //	BENCH_BEFORE   folder with the programs of an earlier version, which is measured too
 //	BENCH_TOOLS    folder with the sources of loadgen and mockengine
 func BenchmarkProxy(b *testing.B) {
@@ -72,8 +74,13 @@ func measureAll(b *testing.B, programs tools, targets []*target, n int) figures 
 	b.Helper()
 	g := &generator{program: programs.loadgen, seconds: size(b, "BENCH_SECONDS", 3)}
 	f := figures{}
+	loads, err := regexp.Compile(os.Getenv("BENCH_LOADS"))
+	require.NoError(b, err, "BENCH_LOADS")
 	for round := range n {
 		for _, c := range cases() {
+			if !loads.MatchString(c.name) {
+				continue
+			}
 			for i := range targets {
 				// Each round begins with another server, so that what a load leaves behind does not always hit the same one.
 				t := targets[(i+round)%len(targets)]
