@@ -15,6 +15,7 @@ type Config struct {
 	EngineIdle      time.Duration `env:"SERVICE_INFERENCE_ENGINE_IDLE_TIMEOUT, default=10m" doc:"how long an engine may pause within its response, unless the revision has its own limit; 1s to 1h"`
 	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a caller may pause while it sends the request or reads the response, and an engine while it takes the request; a body of up to 1 MiB must arrive within this time"`
 	EngineSilence   time.Duration `env:"SERVICE_INFERENCE_ENGINE_SILENCE, default=30s" doc:"how long an engine may send no byte to any of its open calls before it is probed; a probe waits for as long; docs/reference/operating.md describes when it is replaced"`
+	Fast            string        `env:"SERVICE_INFERENCE_FAST, default=on" doc:"on or off; off relays every call through the HTTP server of Go's standard library, which is slower, to find out whether the fast path is the cause of a problem"`
 	MaxBodyMB       int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
 	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long a WebSocket stays open while neither side sends anything"`
 	SocketMessageMB int64         `env:"SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB, default=16" doc:"largest message of a WebSocket in MiB"`
@@ -36,6 +37,9 @@ func (c *Config) Validate() error {
 	}
 	if c.EngineSilence < time.Second || c.EngineSilence > time.Hour {
 		return errors.New("SERVICE_INFERENCE_ENGINE_SILENCE must be from 1s to 1h")
+	}
+	if c.Fast != "on" && c.Fast != "off" {
+		return errors.New("SERVICE_INFERENCE_FAST must be on or off")
 	}
 	if c.MaxBodyMB < 1 || c.MaxBodyMB > 1024 {
 		return errors.New("SERVICE_INFERENCE_MAX_BODY_MB must be from 1 to 1024")

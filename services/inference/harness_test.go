@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -25,11 +26,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/services/inference"
+	"github.com/signalbox-dev/signalbox/test/fronttest"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // limit is the maximum time of every wait in these tests. A test that passes takes less.
 const limit = 30 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(fronttest.Main(m)) }
 
 // harness is the service with a fake registry, its own database and a real HTTP server.
 type harness struct {
@@ -51,7 +55,7 @@ func defaults(t *testing.T) inference.Config {
 	t.Helper()
 	return inference.Config{
 		Connect: limit, FirstByte: limit, EngineIdle: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(), SocketIdle: limit, SocketMessageMB: 1,
-		EngineSilence: limit,
+		EngineSilence: limit, Fast: fronttest.Fast(),
 	}
 }
 
@@ -115,7 +119,7 @@ func (r *harness) start(pool *pgxpool.Pool) {
 		Meter: r.obs.Meter, Registry: r.obs.Registry,
 	})
 	require.NoError(r.t, err)
-	r.server = httptest.NewServer(r.svc.Handler())
+	r.server = fronttest.Serve(r.t, r.svc.Handler())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	done := make(chan error, 1)
 	workers := r.svc.Workers()

@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/enginepath"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/process"
@@ -104,14 +105,14 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		Replacer: &replacer{d.Snapshots}, After: cfg.EngineSilence, Name: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log, Tally: metrics,
 	}
 	s.proxy = &proxy.Proxy{
-		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+		Lease: s.lease, Engines: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 		Tally: metrics, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
 		Sockets: proxy.Sockets{Idle: cfg.SocketIdle, MaxMessage: cfg.SocketMessageMB << 20},
 	}
 	sessions := &playgroundproxy.Registry{Client: d.Sessions}
 	s.turns = &playgroundproxy.Store{Pool: d.Pool}
 	s.sessions = &playgroundproxy.Server{Sessions: sessions, Store: s.turns}
-	s.front = &front{Proxy: s.proxy, playground: &playgroundproxy.Handler{
+	s.front = &front{Proxy: s.proxy, fast: cfg.Fast == "on", playground: &playgroundproxy.Handler{
 		Sessions: sessions, Proxy: s.proxy, Store: s.turns, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}}
 	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Stored: s.stored, Clock: d.Clock, Reads: traffic.NewReads()}
@@ -177,6 +178,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 type front struct {
 	*proxy.Proxy
 
+	fast       bool
 	playground http.Handler
 }
 
@@ -187,6 +189,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.Proxy.ServeHTTP(w, r)
+}
+
+// Relay implements httprelay.Relay.
+func (f *front) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
+	if !f.fast {
+		return httprelay.Declined
+	}
+	return f.Proxy.Relay(c, r)
 }
 
 // Handler returns the handler of /inference/{deployment_id}/v1/... and of the targets of playground sessions.

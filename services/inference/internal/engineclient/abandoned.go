@@ -125,15 +125,10 @@ func (l *link) arrived() arrival {
 // peek returns what is in the socket's receive buffer.
 func (l *link) peek() arrival {
 	found := end
-	conn, ok := l.raw.(syscall.Conn)
-	if !ok {
+	if l.fd == nil {
 		return end
 	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return end
-	}
-	err = raw.Control(func(fd uintptr) {
+	err := l.fd.Control(func(fd uintptr) {
 		var one [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		switch {

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
 const (
@@ -60,14 +59,6 @@ type exchange struct {
 	over    bool // the context has ended
 }
 
-// Response is the engine's response. The caller reads the body through Read and must call Close.
-type Response struct {
-	HTTP *http.Response
-
-	ex   *exchange
-	done bool
-}
-
 // try sends the request on one connection and returns when the headers of the response have arrived. If it fails, it
 // closes the connection, at least for writing.
 func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, error) {
@@ -80,21 +71,13 @@ func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, er
 		// The engine may respond before it has read the body.
 		go func() { ex.sent <- ex.send() }()
 	}
-	resp, err := ex.head() //nolint:bodyclose // Response.Close closes it.
+	resp, err := ex.head()
 	if err != nil {
 		at := c.Clock.Now()
 		ex.stop()
 		return nil, ex.explain(ctx, err, ex.leave(err), at)
 	}
-	ex.keep = !resp.Close && !unexpectedBody(resp)
-	return &Response{HTTP: resp, ex: ex}, nil
-}
-
-// unexpectedBody reports whether a response announces a body although its status excludes one: the bytes of the body would
-// be read as the response to the next request.
-func unexpectedBody(r *http.Response) bool {
-	length := r.Header.Get("Content-Length")
-	return r.StatusCode == http.StatusNoContent && (len(r.TransferEncoding) > 0 || length != "" && length != "0")
+	return resp, nil
 }
 
 // end closes the connection, waits for send and returns its result.
@@ -159,15 +142,15 @@ func (p paced) Write(b []byte) (int, error) {
 func (e *exchange) send() error {
 	out, done := e.client.writer(paced{e})
 	defer done()
-	req := &http.Request{
-		Method: e.in.Method, URL: e.in.Target, Host: e.conn.to.Addr, Header: e.in.Header, ContentLength: e.in.Length,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	_, err := out.Write(httprelay.AppendRequest(out.AvailableBuffer(), e.in.Method, e.in.Target.RequestURI(), e.conn.to.Addr, e.in.Header, e.in.Length,
+		e.in.Body != nil))
+	if err == nil && e.in.Interrupt != nil {
+		err = out.Flush() // the body may take a while, and the engine may refuse it because of the head
 	}
 	body := &source{in: e.in.Body}
-	if e.in.Body != nil {
-		req.Body = io.NopCloser(body)
+	if err == nil && e.in.Body != nil {
+		err = sendBody(out, body, e.in.Length)
 	}
-	err := req.Write(out)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -186,6 +169,38 @@ func (e *exchange) send() error {
 		within = 0 // the engine does not take the request, so it will not respond to it
 	}
 	return errors.Join(err, e.awaitHead(within))
+}
+
+// errShort means that a body ended before its announced length.
+var errShort = errors.New("the body is shorter than its Content-Length")
+
+// sendBody sends a body of the given length, or in chunks if the length is negative.
+func sendBody(out *bufio.Writer, body io.Reader, length int64) error {
+	if length >= 0 {
+		n, err := io.Copy(out, io.LimitReader(body, length))
+		if err == nil && n < length {
+			err = errShort
+		}
+		return err //nolint:wrapcheck // send wraps it
+	}
+	part := make([]byte, bufferSize)
+	for {
+		n, err := body.Read(part)
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
+			return err //nolint:wrapcheck // send reports it as that of the body
+		}
+		if _, err := out.Write(httprelay.AppendChunk(nil, part[:n])); err != nil {
+			return err //nolint:wrapcheck // send wraps it
+		}
+		if ended {
+			_, err := out.Write(httprelay.AppendLastChunk(nil, nil))
+			return err //nolint:wrapcheck // send wraps it
+		}
+		if err := out.Flush(); err != nil { // the rest of the body may take a while
+			return err //nolint:wrapcheck // send wraps it
+		}
+	}
 }
 
 // awaitHead limits the time until the headers of the response, unless they have already arrived or nothing waits for
@@ -223,33 +238,6 @@ func (e *exchange) cut() {
 	e.conn.cut()
 }
 
-// head reads the status line and headers of the final response. It passes 1xx responses, except 100 Continue, to
-// Informational.
-func (e *exchange) head() (*http.Response, error) {
-	for range maxInformational {
-		if _, err := e.conn.in.Peek(1); err != nil {
-			return nil, fmt.Errorf("%w: %w", errNothing, err)
-		}
-		e.conn.left = maxHeader
-		resp, err := http.ReadResponse(e.conn.in, &http.Request{Method: e.in.Method})
-		e.conn.left = -1
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("read the engine's response: %w", err)
-		case resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols && e.in.Upgrade:
-			e.headRead()
-			return resp, nil
-		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
-			// Either the status is not valid, or the engine switched protocols although the request does not allow it.
-			// The bytes that follow are then not HTTP.
-			return nil, fmt.Errorf("%w: status %d", errForm, resp.StatusCode)
-		case e.in.Informational != nil && resp.StatusCode > http.StatusSwitchingProtocols:
-			e.in.Informational(resp.StatusCode, resp.Header)
-		}
-	}
-	return nil, fmt.Errorf("%w: too many informational responses", errForm)
-}
-
 // explain returns the error of an exchange that got no response. The parameter err is the error of reading the
 // response, at is the time of this error, and sent is the error of sending the request.
 func (e *exchange) explain(ctx context.Context, err, sent error, at time.Time) error {
@@ -274,69 +262,6 @@ func (e *exchange) explain(ctx context.Context, err, sent error, at time.Time) e
 		return fmt.Errorf("%w: %w", errStale, err)
 	}
 	return fmt.Errorf("%w: %w", ErrConnectionLost, err)
-}
-
-// Read reads the body of the response. It returns io.EOF only at the end of a complete body; any other error
-// means that the body is truncated. The error wraps ErrTimeout if the engine paused for too long.
-func (a *Response) Read(p []byte) (int, error) {
-	a.ex.conn.wait.hold(false)
-	if err := a.ex.conn.SetReadDeadline(deadline(a.ex.waits.Idle)); err != nil {
-		return 0, fmt.Errorf("set a deadline: %w", err)
-	}
-	n, err := a.HTTP.Body.Read(p)
-	if errors.Is(err, io.EOF) {
-		a.done = true
-		return n, io.EOF
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, fmt.Errorf("%w: read its response: %w", ErrTimeout, err)
-	}
-	if err != nil {
-		return n, fmt.Errorf("read the engine's response: %w", err)
-	}
-	a.ex.conn.wait.hold(n > 0)
-	return n, nil
-}
-
-// Take returns the connection of an upgraded exchange and the reader with its buffered bytes. From then on, the
-// caller must close the connection, because the end of the context no longer closes it. If the exchange was already
-// cut or sending the request failed, Take closes the connection and returns false.
-func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
-	a.ex.conn.wait.end() // both sides of an upgraded connection may be silent for long
-	uncut := a.ex.stop()
-	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
-		_ = a.ex.conn.Close()
-		return nil, nil, false
-	}
-	return a.ex.conn, a.ex.conn.in, true
-}
-
-// Close returns the connection to the pool if the request was sent completely, the response was read to its end, the
-// engine keeps the connection open and has certainly read the request. Otherwise it closes the connection. Close waits
-// until sending has ended and returns the error of sending.
-func (a *Response) Close() error {
-	a.ex.conn.wait.end()
-	uncut := a.ex.stop()
-	if !a.done || !a.ex.keep || !uncut || a.refusedBody() {
-		return a.ex.end()
-	}
-	ended, sent := a.ex.ended()
-	if !ended {
-		// The engine responded before it had read the whole request, so the connection cannot be reused.
-		return a.ex.end()
-	}
-	if sent == nil && a.ex.conn.SetDeadline(time.Time{}) == nil {
-		a.ex.client.pool.put(a.ex.conn, a.ex.client.Clock.Now())
-		return nil
-	}
-	_ = a.ex.conn.Close()
-	return sent
-}
-
-// refusedBody reports whether the response refuses or redirects a request with a body. The engine may not have read the
-// body, although the buffers of the connection hold all of it, and the next request would wait behind it.
-func (a *Response) refusedBody() bool {
-	return a.HTTP.StatusCode >= http.StatusMultipleChoices && a.ex.in.Body != nil && a.ex.in.Length != 0
 }
 
 // sendEnds is how long the end of a response waits for the end of send, unless send reads from the caller: the engine may

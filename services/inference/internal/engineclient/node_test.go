@@ -266,7 +266,7 @@ func TestHostHeaderIsNodeAddress(t *testing.T) {
 		}
 	})
 	to := h.behindNode("nod_1", addr)
-	a, err := h.as("inference").Do(t.Context(), to, engineclient.Request{Method: http.MethodGet, Target: post("").Target, Header: http.Header{}})
+	a, err := h.as("inference").Do(t.Context(), to, engineclient.Request{Method: http.MethodGet, Target: post("").Target})
 	require.NoError(t, err)
 	require.Empty(t, whole(t, a))
 	require.Equal(t, to.Addr, <-hosts)

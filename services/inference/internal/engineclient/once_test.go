@@ -74,7 +74,7 @@ func TestRequestSentAgain(t *testing.T) {
 			}
 			in := post(strings.Repeat("x", max(tc.body, 0)))
 			if tc.body < 0 {
-				in = engineclient.Request{Method: http.MethodGet, Target: in.Target, Header: http.Header{}}
+				in = engineclient.Request{Method: http.MethodGet, Target: in.Target}
 			}
 			_, err := c.Do(t.Context(), to, in)
 			require.Error(t, err)
@@ -109,7 +109,7 @@ func TestEarlyResponse(t *testing.T) {
 			c := client(t)
 			a, err := c.Do(ctx, engineclient.Engine{Addr: addr}, post(strings.Repeat("x", tc.size)))
 			require.NoError(t, err)
-			require.Equal(t, tc.status, a.HTTP.StatusCode)
+			require.Equal(t, tc.status, a.Status)
 			body, err := io.ReadAll(a)
 			require.NoError(t, err)
 			require.Equal(t, "too large", string(body))

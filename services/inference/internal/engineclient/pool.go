@@ -21,7 +21,8 @@ const (
 type link struct {
 	net.Conn // a TLS connection if the engine is on another host
 
-	raw net.Conn // the TCP connection
+	raw net.Conn        // the TCP connection
+	fd  syscall.RawConn // its file descriptor; nil if it has none
 	to  Engine
 	in  *bufio.Reader
 	// left is how many more bytes may be read, or -1 for no limit. It limits the headers of a response.
@@ -38,6 +39,9 @@ type link struct {
 
 func newLink(conn, raw net.Conn, to Engine) *link {
 	l := &link{Conn: conn, raw: raw, to: to, left: -1}
+	if own, ok := raw.(syscall.Conn); ok {
+		l.fd, _ = own.SyscallConn() // an error means that the connection is closed, as nil does
+	}
 	l.in = bufio.NewReaderSize(l, bufferSize)
 	return l
 }
@@ -105,16 +109,11 @@ func (l *link) quiet() bool { return l.silent() && l.drained() }
 
 // silent reports whether the socket's receive buffer is empty and the connection is open.
 func (l *link) silent() bool {
-	sc, ok := l.raw.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
+	if l.fd == nil {
 		return false
 	}
 	quiet := false
-	err = raw.Read(func(fd uintptr) bool {
+	err := l.fd.Read(func(fd uintptr) bool {
 		var one [1]byte
 		_, err := syscall.Read(int(fd), one[:])
 		quiet = errors.Is(err, syscall.EAGAIN)

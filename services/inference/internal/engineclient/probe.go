@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -74,7 +75,7 @@ func (c *Client) request(ctx context.Context, t Target, within time.Duration) Ve
 	defer conn.wait.end()
 	resp, err := c.try(limited, conn, Request{
 		Method: http.MethodPost, Target: &url.URL{Path: path}, Body: bytes.NewReader(body), Length: int64(len(body)),
-		Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + t.APIKey.Reveal()}},
+		Header: httprelay.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Authorization", Value: "Bearer " + t.APIKey.Reveal()}},
 	})
 	switch {
 	case err == nil:

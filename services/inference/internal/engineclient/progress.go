@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
 const (
@@ -30,14 +32,14 @@ func (c *Client) progress(ctx context.Context, t Target, within time.Duration) (
 	}
 	conn.wait = (&silences{}).begin(t.Engine, c.Clock) // these bytes do not end the engine's silence
 	resp, err := c.try(ctx, conn, Request{
-		Method: http.MethodGet, Target: &url.URL{Path: "/metrics"}, Header: http.Header{"Authorization": {"Bearer " + t.APIKey.Reveal()}},
+		Method: http.MethodGet, Target: &url.URL{Path: "/metrics"}, Header: httprelay.Header{{Name: "Authorization", Value: "Bearer " + t.APIKey.Reveal()}},
 		aside: true,
 	})
 	if err != nil {
 		return 0, false
 	}
 	defer func() { _ = resp.Close() }()
-	if resp.HTTP.StatusCode != http.StatusOK {
+	if resp.Status != http.StatusOK {
 		return 0, false
 	}
 	return sumTokens(io.LimitReader(resp, maxMetrics))

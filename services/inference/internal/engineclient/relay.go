@@ -19,12 +19,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
 // Timeouts limit the parts of an exchange. There is no total timeout, because a stream may run for a long time.
@@ -72,9 +72,8 @@ type Request struct {
 	Method string
 	// Target is the path and query of the request line.
 	Target *url.URL
-	// Header is sent unchanged, except that Host, the framing headers and, if Header has none, a User-Agent are
-	// added.
-	Header http.Header
+	// Header is sent unchanged, after Host and the line that announces the body.
+	Header httprelay.Header
 	// Body may be nil. Replay returns the body again from its beginning; it is nil if that is impossible.
 	Body   io.Reader
 	Replay func() io.Reader
@@ -88,7 +87,7 @@ type Request struct {
 	// Upgrade allows the engine to switch to the protocol that Header requests.
 	Upgrade bool
 	// Informational receives the 1xx responses that precede the final one, except 100 Continue. The function may be nil.
-	Informational func(status int, header http.Header)
+	Informational func(status int, header httprelay.Header)
 
 	// aside is true for a request for metrics: a response to it does not show that the engine can serve calls.
 	aside bool

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 )
 
@@ -76,7 +77,7 @@ func client(t *testing.T) *engineclient.Client {
 
 func post(body string) engineclient.Request {
 	return engineclient.Request{
-		Method: http.MethodPost, Target: &url.URL{Path: "/v1/x", RawQuery: "a=b"}, Header: http.Header{"X-A": {"b"}},
+		Method: http.MethodPost, Target: &url.URL{Path: "/v1/x", RawQuery: "a=b"}, Header: httprelay.Header{{Name: "X-A", Value: "b"}},
 		Body: strings.NewReader(body), Replay: func() io.Reader { return strings.NewReader(body) }, Length: int64(len(body)),
 	}
 }
@@ -211,7 +212,7 @@ func TestBlockedBodyInterrupted(t *testing.T) {
 	})
 	b := newBlocked()
 	a, err := client(t).Do(t.Context(), engineclient.Engine{Addr: addr}, engineclient.Request{
-		Method: "POST", Target: &url.URL{Path: "/"}, Header: http.Header{}, Body: io.MultiReader(strings.NewReader("some"), b), Interrupt: b.interrupt, Length: -1,
+		Method: "POST", Target: &url.URL{Path: "/"}, Body: io.MultiReader(strings.NewReader("some"), b), Interrupt: b.interrupt, Length: -1,
 	})
 	require.NoError(t, err)
 	body, err := io.ReadAll(a)
@@ -302,9 +303,7 @@ func TestRequestBytes(t *testing.T) {
 		got <- b.String()
 		_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 	})
-	in := post("body")
-	in.Header["User-Agent"] = []string{""}
-	a, err := client(t).Do(t.Context(), engineclient.Engine{Addr: addr}, in)
+	a, err := client(t).Do(t.Context(), engineclient.Engine{Addr: addr}, post("body"))
 	require.NoError(t, err)
 	require.Empty(t, whole(t, a))
 	require.Equal(t, "POST /v1/x?a=b HTTP/1.1\r\nHost: "+addr+"\r\nContent-Length: 4\r\nX-A: b\r\n\r\nbody", <-got)

@@ -74,5 +74,5 @@ func TestWaitsOfRequestAreLonger(t *testing.T) {
 	a, err := c.Do(t.Context(), engineclient.Engine{Addr: addr}, in)
 	require.NoError(t, err)
 	require.Equal(t, "x", whole(t, a))
-	require.Equal(t, http.StatusOK, a.HTTP.StatusCode)
+	require.Equal(t, http.StatusOK, a.Status)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
@@ -39,6 +40,9 @@ func Targets(lease *routing.Lease) []engineclient.Target {
 // must prove its identity. It returns an error for an https address without a node, because any host could respond
 // there.
 func engineOf(r *routing.Replica) (engineclient.Engine, error) {
+	if addr, ok := strings.CutPrefix(r.Address, "http://"); ok && isHostPort(addr) {
+		return engineclient.Engine{Addr: addr}, nil
+	}
 	u, err := url.Parse(r.Address)
 	if err != nil || u.Hostname() == "" || u.User != nil {
 		return engineclient.Engine{}, unusable("not an http or https URL")
@@ -55,6 +59,13 @@ func engineOf(r *routing.Replica) (engineclient.Engine, error) {
 	default:
 		return engineclient.Engine{}, unusable("not an http or https URL")
 	}
+}
+
+// isHostPort reports whether an address is an IPv4 address or a name, with a port, and nothing else. Most are, and need not
+// be parsed for each call.
+func isHostPort(addr string) bool {
+	host, port, _ := strings.Cut(addr, ":")
+	return host != "" && port != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" && strings.Trim(port, "0123456789") == ""
 }
 
 func unusable(why string) error {

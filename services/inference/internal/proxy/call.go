@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
@@ -35,55 +36,89 @@ const (
 type exchange struct {
 	*Proxy
 
-	a      *admitted
-	rec    *traffic.Call
-	flight traffic.Flight
-	reader *usage.Request // reads the request body for rec; nil without a body, and after noteRequest
-	began  time.Time
-	caller *caller
-	in     engineclient.Request
-	engine string  // the host:port of the replica
-	upload *upload // nil if the body was read completely before the call was relayed
-	sent   bool    // an engine may have received the call or a part of it
-	http2  bool
+	ctx     context.Context //nolint:containedctx // the context of the call.
+	a       *admitted
+	rec     *traffic.Call
+	flight  traffic.Flight
+	reader  *usage.Request // reads the request body for rec; nil without a body, and after noteRequest
+	began   time.Time
+	client  client
+	in      engineclient.Request
+	engine  string  // the host:port of the replica
+	upload  *upload // nil if the body was read completely before the call was relayed
+	sent    bool    // an engine may have received the call or a part of it
+	aborted bool    // the caller did not get a complete response, so its connection must be cut
+}
+
+// client is the caller's side of a call.
+type client interface {
+	// inform sends a 1xx response.
+	inform(status int, h httprelay.Header)
+	// begin sets the head of the response, which is sent with its first bytes. The length of the body is -1 if it is
+	// unknown. The parameter last is true if the connection must end with the response.
+	begin(status int, h httprelay.Header, length int64, last bool)
+	// write sends a part of the body within the idle time. If the body has ended, it may leave the part to end.
+	write(p []byte, ended bool) error
+	// end ends a complete response.
+	end(trailer httprelay.Header) error
+	// farewell sends a last part of the body even if the call has ended.
+	farewell(p []byte)
+	// refuse sends an error response. The parameter last is that of begin; never is true if the caller must not repeat the
+	// call.
+	refuse(err *fault.Error, requestID string, last, never bool)
+	// cutWrites makes a blocked write return when the call ends. When the function stop has returned, that was done or
+	// prevented.
+	cutWrites(ctx context.Context) (stop func())
+	// settle ends the writing.
+	settle()
 }
 
 // call relays one admitted call and records it.
 func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
-	e := p.exchange(ctx, w, r, a)
+	own := newCaller(ctx, w, p.Idle)
+	e := p.exchange(ctx, own, a)
 	defer e.flight.End()
-	defer context.AfterFunc(ctx, e.caller.interrupt)()
-	if err := e.prepare(r); err != nil {
-		e.fail(ctx, w, err)
-		return
+	defer context.AfterFunc(ctx, own.interrupt)()
+	if err := e.prepare(own, r); err != nil {
+		e.fail(ctx, err)
+	} else {
+		e.relay(ctx)
 	}
-	answer, err := e.dial(ctx, r)
-	if err != nil {
-		e.noteRequest()
-		e.fail(ctx, w, err)
-		return
+	// Read the rest of a streamed body: closing the connection with unread bytes could destroy the response. HTTP/2 does
+	// not need this.
+	if e.upload != nil && !e.upload.ended.Load() && (a.http11 || a.older) && !e.aborted {
+		e.upload.ended.Store(own.drain(e.upload.in))
 	}
-	defer p.busy.leave(e.rec.ReplicaID)
-	e.respond(ctx, answer)
-	e.linger()
+	e.abort()
 }
 
-// linger reads the rest of a streamed body: closing the connection with unread bytes could destroy the response. HTTP/2
-// does not need this.
-func (e *exchange) linger() {
-	if e.upload != nil && !e.upload.ended.Load() && !e.http2 {
-		e.upload.ended.Store(e.caller.drain(e.upload.in))
+// abort ends the caller's connection if the response is not complete.
+func (e *exchange) abort() {
+	if e.aborted {
+		panic(http.ErrAbortHandler)
 	}
+}
+
+// relay sends the call to an engine, and the engine's response to the caller.
+func (e *exchange) relay(ctx context.Context) {
+	answer, err := e.dial(ctx)
+	if err != nil {
+		e.noteRequest()
+		e.fail(ctx, err)
+		return
+	}
+	defer e.busy.leave(e.rec.ReplicaID)
+	e.respond(ctx, answer)
 }
 
 // exchange creates the exchange of a call and its record. The caller must end its flight.
-func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) *exchange {
-	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
+func (p *Proxy) exchange(ctx context.Context, c client, a *admitted) *exchange {
+	e := &exchange{Proxy: p, ctx: ctx, a: a, began: p.Clock.Now(), client: c}
 	rev := a.deployment.Promoted
 	e.rec = &traffic.Call{
 		RequestID: a.requestID, At: startOf(a.requestID, e.began), DeploymentID: a.deployment.ID, RevisionID: rev.ID, RevisionNumber: rev.Number,
-		TokenID: a.token.ID, TokenName: a.token.Name, Method: r.Method, Path: cut(a.target.Path, 512),
-		UsageSource: traffic.UsageNone, RequestBytes: max(r.ContentLength, 0),
+		TokenID: a.token.ID, TokenName: a.token.Name, Method: a.method, Path: cut(a.target.Path, 512),
+		UsageSource: traffic.UsageNone, RequestBytes: max(a.length, 0),
 	}
 	deploymentID := a.deployment.ID
 	if a.guest {
@@ -104,41 +139,20 @@ func startOf(requestID string, began time.Time) time.Time {
 }
 
 // prepare reads a small body completely. A large body, or one of unknown length, is streamed.
-func (e *exchange) prepare(r *http.Request) error {
-	e.in = engineclient.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength}
-	if r.ProtoAtLeast(1, 1) {
+func (e *exchange) prepare(own *caller, r *http.Request) error {
+	e.in = engineclient.Request{Method: e.a.method, Target: e.a.target, Length: e.a.length}
+	if !e.a.older {
 		e.in.Informational = e.informational // a client of HTTP/1.0 takes a 1xx response for the final one
 	}
-	e.http2 = r.ProtoMajor > 1
-	if r.ContentLength == 0 {
+	if e.a.length == 0 {
 		return nil
 	}
-	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
-	e.reader = usage.NewRequest(r.Header, e.defect)
-	if r.ContentLength < 0 || r.ContentLength > readFirst {
-		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
-		// response.
-		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return fmt.Errorf("enable full duplex: %w", err)
-		}
-		e.upload, e.in.Body = body, &tee{body, e.reader}
-		e.in.Interrupt = func() {
-			// Do not interrupt a body that has ended: the connection may already carry another request.
-			if !body.ended.Load() {
-				if e.rec.Status != 0 {
-					_ = e.caller.write(nil) // the response has begun; if this fails, the caller has left
-				}
-				// Bytes that are on their way end the read earlier. A read that exceeds its deadline breaks the body.
-				e.caller.stopReading(clock.Real().Now().Add(lull))
-			}
-		}
-		if e.a.capture != nil {
-			e.a.capture.Request(nil, false)
-		}
-		return nil
+	body := &upload{caller: own, in: r.Body, left: e.MaxBody}
+	if e.a.length < 0 || e.a.length > readFirst {
+		return e.stream(own, body)
 	}
-	e.caller.until = e.caller.soon() // one deadline for the whole body, because it occupies memory
-	whole := make([]byte, r.ContentLength)
+	own.until = own.soon() // one deadline for the whole body, because it occupies memory
+	whole := make([]byte, e.a.length)
 	if _, err := io.ReadFull(body, whole); err != nil {
 		return fmt.Errorf("%w: %w", engineclient.ErrRequestBody, err)
 	}
@@ -146,19 +160,50 @@ func (e *exchange) prepare(r *http.Request) error {
 	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: no EOF after %d bytes", engineclient.ErrRequestBody, len(whole))
 	}
+	e.hold(whole)
+	return nil
+}
+
+// stream prepares a body that is read while it is sent to the engine.
+func (e *exchange) stream(own *caller, body *upload) error {
+	// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
+	// response.
+	if err := own.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("enable full duplex: %w", err)
+	}
+	e.reader = usage.NewRequest(e.a.header, e.defect)
+	e.upload, e.in.Body = body, &tee{body, e.reader}
+	e.in.Interrupt = func() {
+		// Do not interrupt a body that has ended: the connection may already carry another request.
+		if !body.ended.Load() {
+			if e.rec.Status != 0 {
+				_ = own.flush() // the response has begun; if this fails, the caller has left
+			}
+			// Bytes that are on their way end the read earlier. A read that exceeds its deadline breaks the body.
+			own.stopReading(clock.Real().Now().Add(lull))
+		}
+	}
+	if e.a.capture != nil {
+		e.a.capture.Request(nil, false)
+	}
+	return nil
+}
+
+// hold prepares a body that was read completely.
+func (e *exchange) hold(whole []byte) {
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
 	}
+	e.reader = usage.NewRequest(e.a.header, e.defect)
 	e.reader.Take(whole)
 	e.noteRequest()
 	e.in.Replay = func() io.Reader { return bytes.NewReader(whole) }
 	e.in.Body = e.in.Replay()
-	return nil
 }
 
 // dial sends the call to a replica. It tries the next replica only if nothing was sent to the previous one. Package
 // engineclient decides when a call is sent again to the same one.
-func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Response, error) {
+func (e *exchange) dial(ctx context.Context) (*engineclient.Response, error) {
 	var last error
 	for _, replica := range e.busy.choose(e.a.deployment.Promoted.Replicas) {
 		e.rec.ReplicaID = replica.ID
@@ -168,13 +213,13 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Res
 			continue
 		}
 		e.engine = to.Addr
-		e.in.Header = engineHeader(ctx, r.Header, replica.APIKey.Reveal(), e.a.requestID)
+		e.in.Header = engineHeader(ctx, e.a.header, replica.APIKey.Reveal(), e.a.requestID)
 		if e.a.socket {
-			socketHeader(e.in.Header, r.Header)
+			addSocket(&e.in.Header, e.a.header)
 		}
 		e.in.Waits = engineclient.Waits{FirstByte: replica.FirstByte, Idle: replica.Idle}
 		e.busy.enter(replica.ID)
-		answer, err := e.Relay.Do(ctx, to, e.in)
+		answer, err := e.Engines.Do(ctx, to, e.in)
 		if err == nil {
 			e.sent = true
 			return answer, nil
@@ -193,13 +238,15 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Res
 }
 
 // fail responds to a call that got no valid response from an engine, and records the call. A call whose body is too
-// large is refused and not recorded. If the caller has disconnected, fail aborts the connection with a panic.
-func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
+// large is refused and not recorded. If the caller has disconnected, fail only records the call.
+func (e *exchange) fail(ctx context.Context, err error) {
 	if errors.Is(err, errTooLarge) {
 		// The size of this body was unknown when the method fits checked the request, so the body is refused only now.
-		w.Header().Set("Connection", "close")
-		e.caller.resume(e.Idle)
-		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
+		e.upload.caller.resume(e.Idle)
+		e.upload = nil // the rest of the body is the server's
+		refused := tooLarge(e.MaxBody)
+		e.Tally.Rejected(ctx, refused.Code)
+		e.client.refuse(refused, e.a.requestID, true, false)
 		return
 	}
 	outcome := endingOf(ctx, 0, err, nil).outcome()
@@ -208,21 +255,20 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if answer == nil {
 		e.rec.Status = statusClosed
 		e.record(ctx)
-		panic(http.ErrAbortHandler)
+		e.aborted = true
+		return
 	}
 	if outcome == traffic.Unreachable || outcome == traffic.EngineError {
 		e.Log.WarnContext(ctx, "call to an engine failed", "error", err, "replica_id", e.rec.ReplicaID, "request_id", e.a.requestID)
 	}
 	e.rec.Status = int32(fault.HTTPStatus(answer.Kind))
 	e.record(ctx)
-	e.closeAfterPart()
-	if e.sent && !errors.Is(err, engineclient.ErrRequestBody) {
+	never := e.sent && !errors.Is(err, engineclient.ErrRequestBody)
+	if never {
 		// The engine may work on the call, or may have done so: a repeat would do the work again.
-		w.Header().Set("X-Should-Retry", "false")
 		answer = answer.WithRetryAfter(-1)
 	}
-	WriteError(w, answer, e.a.requestID)
-	e.linger()
+	e.client.refuse(answer, e.a.requestID, e.endsConnection(), never)
 }
 
 // explain returns the error to send to the caller of a call that failed before a response, with the given outcome. It
@@ -278,16 +324,17 @@ type Guest struct {
 // the body like ServeHTTP; the caller has checked the path. If the context ends with a fault.Error as its cause, the
 // caller receives that error if the response has not begun, or if it is an uncompressed event stream or a WebSocket.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
+	in := requestOf(r)
 	a := &admitted{
-		token: &routing.Token{}, prefix: g.Prefix, target: g.Target, requestID: g.RequestID, socket: upgrades(r), guest: true, capture: g.Capture,
+		request: in, token: &routing.Token{}, prefix: g.Prefix, target: g.Target, requestID: g.RequestID, socket: upgrades(in.header), guest: true, capture: g.Capture,
 		deployment: &routing.Deployment{ID: g.Session, Promoted: &routing.Revision{Number: g.Number, Replicas: []*routing.Replica{g.Replica}}},
 	}
-	if err := p.fits(r, enginepath.Good); err != nil {
+	if err := p.fits(in, enginepath.Good); err != nil {
 		p.refuse(ctx, w, err, g.RequestID)
 		return
 	}
 	if a.socket {
-		p.socket(ctx, w, r, a)
+		p.socket(ctx, w, a)
 		return
 	}
 	p.call(ctx, w, r, a)
@@ -299,7 +346,7 @@ func (e *exchange) elapsed() float64 {
 
 // defect logs that a decompressor has panicked.
 func (e *exchange) defect(err error) {
-	e.Log.ErrorContext(e.caller.ctx, "the rest of a body is not read for the record of its call", "error", err.Error(), "request_id", e.a.requestID)
+	e.Log.ErrorContext(e.ctx, "the rest of a body is not read for the record of its call", "error", err.Error(), "request_id", e.a.requestID)
 }
 
 func (e *exchange) record(ctx context.Context) {

@@ -277,5 +277,5 @@ func TestUpload_Read_limit(t *testing.T) {
 	cut(why)
 	_, err := (&upload{caller: newCaller(ended, httptest.NewRecorder(), patience), in: strings.NewReader("x"), left: 10}).Read(make([]byte, 1))
 	require.ErrorIs(t, err, why, "a call that has ended must not read its body")
-	require.ErrorIs(t, newCaller(ended, httptest.NewRecorder(), patience).write([]byte("x")), errCaller)
+	require.ErrorIs(t, newCaller(ended, httptest.NewRecorder(), patience).write([]byte("x"), false), errCaller)
 }

@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
-// caller is the connection to the caller. Its deadlines use the real clock, because package net compares them with
+// caller is the connection to a caller whose request package net/http has read. Its deadlines use the real clock, because package net compares them with
 // the real time. They are set only while something is read or written: HTTP/2 ends a stream whose deadline passes, even
 // if nothing waits for the caller. When the call ends, reads and writes return at once.
 type caller struct {
@@ -134,8 +138,34 @@ func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 // errCaller means that the caller no longer reads the response, or that the call has ended.
 var errCaller = errors.New("write to the caller")
 
-// write sends a part of the response and flushes it, within the idle time.
-func (c *caller) write(p []byte) error {
+// inform implements client. Headers that are set remain those of the final response.
+func (c *caller) inform(status int, in httprelay.Header) {
+	h := c.w.Header()
+	kept := maps.Clone(h)
+	maps.Copy(h, in.Map())
+	c.w.WriteHeader(status)
+	clear(h)
+	maps.Copy(h, kept)
+}
+
+// begin implements client.
+func (c *caller) begin(status int, in httprelay.Header, length int64, last bool) {
+	h := c.w.Header()
+	maps.Copy(h, in.Map())
+	if length >= 0 && !in.Has("Content-Length") {
+		h.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
+	if !in.Has("Content-Type") {
+		h["Content-Type"] = nil // prevents net/http from guessing it
+	}
+	if last {
+		h.Set("Connection", "close")
+	}
+	c.w.WriteHeader(status)
+}
+
+// write implements client. It flushes what it writes.
+func (c *caller) write(p []byte, _ bool) error {
 	if err := c.ctl.SetWriteDeadline(c.soon()); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("%w: set a deadline: %w", errCaller, err)
 	}
@@ -154,10 +184,40 @@ func (c *caller) write(p []byte) error {
 	return nil
 }
 
+// flush sends the head of the response, and what else was not sent yet.
+func (c *caller) flush() error { return c.write(nil, false) }
+
+// end implements client. The server sends the end of the body when the handler returns.
+func (c *caller) end(trailer httprelay.Header) error {
+	if len(trailer) == 0 {
+		return nil
+	}
+	// The server would announce the length of a body that it has not begun to send, and leave the trailer out.
+	if err := c.flush(); err != nil {
+		return err
+	}
+	h := c.w.Header()
+	for _, f := range trailer {
+		h.Add(http.TrailerPrefix+f.Name, f.Value)
+	}
+	return nil
+}
+
+// refuse implements client.
+func (c *caller) refuse(err *fault.Error, requestID string, last, never bool) {
+	if last {
+		c.w.Header().Set("Connection", "close")
+	}
+	if never {
+		c.w.Header().Set(headerShouldRetry, "false")
+	}
+	WriteError(c.w, err, requestID)
+}
+
 // farewellWithin limits the time of the last write to a caller whose call has ended.
 const farewellWithin = time.Second
 
-// farewell writes and flushes p even if the call has ended.
+// farewell implements client.
 func (c *caller) farewell(p []byte) {
 	_ = c.ctl.SetWriteDeadline(clock.Real().Now().Add(farewellWithin))
 	if _, err := c.w.Write(p); err == nil {
@@ -165,8 +225,7 @@ func (c *caller) farewell(p []byte) {
 	}
 }
 
-// cutWrites makes a blocked write return when the call ends. The function stop returns after that has been done or
-// prevented: net/http also ends the call if the rest of a body that the engine did not need does not arrive.
+// cutWrites implements client. The function stop waits because net/http also ends the call if the rest of a body that the engine did not need does not arrive.
 func (c *caller) cutWrites(ctx context.Context) (stop func()) {
 	cut := make(chan struct{})
 	prevent := context.AfterFunc(ctx, func() {

@@ -41,8 +41,8 @@ func TestCallerDeadlinesReset(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "body", string(got))
 	require.Greater(t, len(d.read), 3, "each read must set a deadline and clear it")
-	require.NoError(t, c.write([]byte("a")))
-	require.NoError(t, c.write(nil))
+	require.NoError(t, c.write([]byte("a"), false))
+	require.NoError(t, c.write(nil, false))
 	require.Len(t, d.write, 4)
 	for i, at := range append(d.read, d.write...) {
 		require.Equal(t, i%2 == 1, at.IsZero(), "between two reads or writes, no deadline may be set")
@@ -56,10 +56,9 @@ func TestCallerWholeBodyHasOneDeadline(t *testing.T) {
 	d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", iotest.OneByteReader(strings.NewReader("body")))
 	r.ContentLength = 4
-	e := &exchange{
-		Proxy: &Proxy{MaxBody: 10}, a: &admitted{target: &url.URL{}}, rec: &traffic.Call{}, caller: newCaller(t.Context(), d, time.Hour),
-	}
-	require.NoError(t, e.prepare(r))
+	own := newCaller(t.Context(), d, time.Hour)
+	e := &exchange{Proxy: &Proxy{MaxBody: 10}, a: &admitted{request: requestOf(r), target: &url.URL{}}, rec: &traffic.Call{}, client: own}
+	require.NoError(t, e.prepare(own, r))
 	require.Greater(t, len(d.read), 8)
 	for i, at := range d.read {
 		require.True(t, i%2 == 1 && at.IsZero() || at.Equal(d.read[0]), "bytes that arrive slowly must not extend the deadline")
@@ -86,9 +85,9 @@ func TestCallerWithoutDeadlineSupport(t *testing.T) {
 	c := newCaller(t.Context(), d, time.Hour)
 	_, err := c.readBody(strings.NewReader("x"), make([]byte, 1))
 	require.NoError(t, err)
-	require.NoError(t, c.write([]byte("x")))
+	require.NoError(t, c.write([]byte("x"), false))
 	d.broken = errors.New("connection closed")
 	_, err = c.readBody(strings.NewReader("x"), make([]byte, 1))
 	require.ErrorIs(t, err, d.broken)
-	require.ErrorIs(t, c.write([]byte("x")), errCaller)
+	require.ErrorIs(t, c.write([]byte("x"), false), errCaller)
 }

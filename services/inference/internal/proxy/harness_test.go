@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+	"github.com/signalbox-dev/signalbox/test/fronttest"
 )
 
 // patience is the maximum time of every wait in these tests. A test that passes takes less.
@@ -118,7 +120,7 @@ func (l *fakeRecorder) recorded(t *testing.T, n int) []*traffic.Call {
 
 // harness is a proxy with a valid lease and a fake recorder.
 type harness struct {
-	t        *testing.T
+	t        testing.TB
 	proxy    *Proxy
 	recorder *fakeRecorder
 	mono     *atomic.Int64
@@ -127,7 +129,7 @@ type harness struct {
 
 const maxBody = 2 << 20
 
-func newHarness(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *harness {
+func newHarness(t testing.TB, deployments ...*registrypeerv1.ServedDeployment) *harness {
 	t.Helper()
 	clk, mono := clock.Real(), &atomic.Int64{}
 	measured, err := traffic.NewCallMetrics(nil, nil, func(string) bool { return true })
@@ -137,7 +139,7 @@ func newHarness(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *
 	held := routing.New(func() time.Duration { return time.Duration(mono.Load()) })
 	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, Send: patience, FirstByte: patience, Idle: patience}, Clock: clk}
 	r.proxy = &Proxy{
-		Lease: held, Relay: client, Recorder: l, Tally: l, Clock: clk, IDs: id.NewSource(clk, rand.Reader),
+		Lease: held, Engines: client, Recorder: l, Tally: l, Clock: clk, IDs: id.NewSource(clk, rand.Reader),
 		Log: slog.New(slog.DiscardHandler), MaxBody: maxBody, Idle: patience,
 		Sockets: Sockets{Idle: patience, MaxMessage: 1 << 20},
 	}
@@ -167,9 +169,11 @@ func (r *harness) handle(req *http.Request) *http.Response {
 	return w.Result()
 }
 
+func TestMain(m *testing.M) { os.Exit(fronttest.Main(m)) }
+
 // serve starts an HTTP server with the handler.
 func (r *harness) serve() *httptest.Server {
-	s := httptest.NewServer(r.proxy)
+	s := fronttest.Serve(r.t, r.proxy)
 	r.t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s
 }
@@ -187,7 +191,7 @@ type token struct {
 	served *registrypeerv1.ServedToken
 }
 
-func mint(t *testing.T, kind string) token {
+func mint(t testing.TB, kind string) token {
 	t.Helper()
 	minted, err := secret.Mint(rand.Reader, kind)
 	require.NoError(t, err)
@@ -211,7 +215,7 @@ func served(letter string, tok token, addresses ...string) *registrypeerv1.Serve
 }
 
 // engine starts a TCP server that calls the function play for each connection.
-func engine(t *testing.T, play func(c net.Conn, in *bufio.Reader)) (address string) {
+func engine(t testing.TB, play func(c net.Conn, in *bufio.Reader)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -38,12 +39,12 @@ func TestEngineHeader_heldNames(t *testing.T) {
 		in[name] = []string{"secret"}
 	}
 	require.Equal(t, http.Header{
-		"User-Agent": {""}, "Authorization": {"Bearer engines-own"}, "X-Request-Id": {"req_1"},
-	}, engineHeader(t.Context(), in, "engines-own", "req_1"))
+		"Authorization": {"Bearer engines-own"}, "X-Request-Id": {"req_1"},
+	}, engineHeader(t.Context(), httprelay.HeaderOf(in), "engines-own", "req_1").Map())
 	// Any other header is passed with all of its values.
 	in = http.Header{"Accept": {"a/b", "c/d"}, "Openai-Beta": {""}, "Content-Type": {"application/json"}, "Anthropic-Version": {"1"}, "Range": {"bytes=0-"}, "X-Own": {"a"}}
-	got := engineHeader(t.Context(), in, "", "req_1")
-	in["User-Agent"], in["X-Request-Id"] = []string{""}, []string{"req_1"}
+	got := engineHeader(t.Context(), httprelay.HeaderOf(in), "", "req_1").Map()
+	in["X-Request-Id"] = []string{"req_1"}
 	require.Equal(t, in, got)
 }
 
@@ -57,13 +58,13 @@ func TestEngineHeader_connectionHeader(t *testing.T) {
 		"without spaces": {"close,accept,x"},
 		"with tabs":      {"close,\taccept\t"},
 	} {
-		got := engineHeader(t.Context(), http.Header{"Accept": {"a/b"}, "Content-Type": {"x/y"}, "Connection": lines}, "k", "req_1")
+		got := engineHeader(t.Context(), httprelay.HeaderOf(http.Header{"Accept": {"a/b"}, "Content-Type": {"x/y"}, "Connection": lines}), "k", "req_1").Map()
 		require.NotContains(t, got, "Accept", name)
 		require.Contains(t, got, "Content-Type", name)
 		require.NotContains(t, got, "Connection", name)
 	}
-	got := engineHeader(t.Context(), http.Header{"Connection": {"Authorization, X-Request-Id, User-Agent"}, "User-Agent": {"me"}}, "k", "req_1")
-	require.Equal(t, http.Header{"Authorization": {"Bearer k"}, "X-Request-Id": {"req_1"}, "User-Agent": {""}}, got,
+	got := engineHeader(t.Context(), httprelay.HeaderOf(http.Header{"Connection": {"Authorization, X-Request-Id, User-Agent"}, "User-Agent": {"me"}}), "k", "req_1").Map()
+	require.Equal(t, http.Header{"Authorization": {"Bearer k"}, "X-Request-Id": {"req_1"}}, got,
 		"the caller must not be able to remove the proxy's own headers")
 }
 
@@ -78,7 +79,7 @@ func FuzzEngineHeader(f *testing.F) {
 	const theirs = "dtk_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno"
 	f.Fuzz(func(t *testing.T, name, value, connection string) {
 		in := http.Header{name: {value}, "Connection": {connection}, "Authorization": {"Bearer " + theirs}, "Cookie": {"secret"}}
-		out := engineHeader(t.Context(), in, "key", "req_1")
+		out := engineHeader(t.Context(), httprelay.HeaderOf(in), "key", "req_1").Map()
 		for got, values := range out {
 			own := got == "Authorization" || got == "X-Request-Id" || got == "Traceparent" || got == "Tracestate"
 			if !own && heldFromCaller(got) {
@@ -105,15 +106,13 @@ func TestCallerHeader_heldNames(t *testing.T) {
 	} {
 		in[name] = []string{"evil"}
 	}
-	out := http.Header{}
-	callerHeader(out, in, redirect{}, "req_1")
+	out := callerHeader(httprelay.HeaderOf(in), redirect{}, "req_1").Map()
 	require.Equal(t, http.Header{
-		"Content-Type": nil, "X-Request-Id": {"req_1"}, "X-Content-Type-Options": {"nosniff"}, "Content-Security-Policy": {"sandbox; default-src 'none'"},
+		"X-Request-Id": {"req_1"}, "X-Content-Type-Options": {"nosniff"}, "Content-Security-Policy": {"sandbox; default-src 'none'"},
 		"Cache-Control": {"private"},
 	}, out)
 	in = http.Header{"Connection": {"close, x-own", "Retry-After-Ms"}, "X-Own": {"a"}, "Retry-After-Ms": {"1"}, "X-Kept": {"a", "b"}}
-	out = http.Header{}
-	callerHeader(out, in, redirect{}, "req_1")
+	out = callerHeader(httprelay.HeaderOf(in), redirect{}, "req_1").Map()
 	require.Equal(t, []string{"a", "b"}, out["X-Kept"])
 	require.NotContains(t, out, "X-Own")
 	require.NotContains(t, out, "Retry-After-Ms")
@@ -198,16 +197,12 @@ func TestCallerHeader_cachingIsPrivate(t *testing.T) {
 		"no-cache":                           "private, no-cache",
 		"":                                   "private",
 	} {
-		out := http.Header{}
-		callerHeader(out, http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {given}}, redirect{}, "req_1")
+		out := callerHeader(httprelay.HeaderOf(http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {given}}), redirect{}, "req_1").Map()
 		require.Equal(t, []string{want}, out["Cache-Control"], given)
 	}
-	out := http.Header{}
-	callerHeader(out, http.Header{"Cache-Control": {"max-age=1", "public"}}, redirect{}, "req_1")
+	out := callerHeader(httprelay.HeaderOf(http.Header{"Cache-Control": {"max-age=1", "public"}}), redirect{}, "req_1").Map()
 	require.Equal(t, []string{"private, max-age=1"}, out["Cache-Control"])
-	trailer := http.Header{}
-	callerTrailer(trailer, http.Header{"Cache-Control": {"public"}}, http.Header{}, redirect{})
-	require.Empty(t, trailer)
+	require.Empty(t, partHeader(httprelay.Header{{Name: "Cache-Control", Value: "public"}}, nil, redirect{}))
 }
 
 func TestCallerHeader_stream(t *testing.T) {
@@ -216,12 +211,10 @@ func TestCallerHeader_stream(t *testing.T) {
 		"text/event-stream": true, "text/event-stream; charset=utf-8": true, "Text/Event-Stream": true,
 		"application/json": false, "": false, "text/plain; x=text/event-stream": false,
 	} {
-		out := http.Header{}
-		callerHeader(out, http.Header{"Content-Type": {kind}}, redirect{}, "req_1")
+		out := callerHeader(httprelay.HeaderOf(http.Header{"Content-Type": {kind}}), redirect{}, "req_1").Map()
 		require.Equal(t, stream, out.Get("X-Accel-Buffering") == "no", kind)
 		require.Equal(t, stream, out.Get("Cache-Control") == "private, no-cache", kind)
-		out = http.Header{}
-		callerHeader(out, http.Header{"Content-Type": {kind}, "Cache-Control": {"private"}}, redirect{}, "req_1")
+		out = callerHeader(httprelay.HeaderOf(http.Header{"Content-Type": {kind}, "Cache-Control": {"private"}}), redirect{}, "req_1").Map()
 		require.Equal(t, []string{"private"}, out["Cache-Control"], "the engine's Cache-Control must be kept")
 	}
 }

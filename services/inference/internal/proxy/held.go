@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -69,10 +70,13 @@ func canonical(name string) bool {
 
 // namedHop returns the names of the headers that the header Connection lists, or nil if it lists none that passes
 // otherwise.
-func namedHop(h http.Header, held func(name string) bool) map[string]bool {
+func namedHop(h httprelay.Header, held func(name string) bool) map[string]bool {
 	var named map[string]bool
-	for _, list := range h["Connection"] {
-		for name := range strings.SplitSeq(list, ",") {
+	for _, f := range h {
+		if f.Name != "Connection" {
+			continue
+		}
+		for name := range strings.SplitSeq(f.Value, ",") {
 			name = strings.TrimSpace(name)
 			if strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
 				continue

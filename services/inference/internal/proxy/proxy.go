@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/enginepath"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -40,7 +41,7 @@ type tally interface {
 // Proxy is the HTTP handler of /inference.
 type Proxy struct {
 	Lease    *routing.Lease
-	Relay    *engineclient.Client
+	Engines  *engineclient.Client
 	Recorder recorder
 	Clock    clock.Clock
 	IDs      *id.Source
@@ -58,14 +59,17 @@ type Proxy struct {
 	drained  chan struct{} // closed by Drain; use stopping to get it
 	making   sync.Once
 	busy     busy
-	buffers  sync.Pool // of *[]byte with chunk bytes, see buffer
+	buffers  sync.Pool // of *[]byte, see buffer
 }
 
-// buffer returns a buffer of chunk bytes with any content. The function done must be called when it is not used any more.
+// roomForHead is the room in a buffer beside a part of a body: for the head of a response, or the size of a chunk.
+const roomForHead = 4 << 10
+
+// buffer returns a buffer of chunk+roomForHead bytes with any content. The function done must be called when it is not used any more.
 func (p *Proxy) buffer() (buf []byte, done func()) {
 	kept, ok := p.buffers.Get().(*[]byte)
 	if !ok {
-		made := make([]byte, chunk)
+		made := make([]byte, chunk+roomForHead)
 		kept = &made
 	}
 	return *kept, func() { p.buffers.Put(kept) }
@@ -81,7 +85,7 @@ func (p *Proxy) Drain() {
 // WithRecorder returns a copy of the proxy that uses another recorder. Only its method Guest may be called.
 func (p *Proxy) WithRecorder(r recorder) *Proxy {
 	q := &Proxy{
-		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
+		Lease: p.Lease, Engines: p.Engines, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
 		Sockets: p.Sockets, drained: p.stopping(),
 	}
 	q.making.Do(func() {}) // drained is already set
@@ -104,6 +108,8 @@ func (p *Proxy) stopping() chan struct{} {
 
 // admitted is a call that passed every check.
 type admitted struct {
+	*request
+
 	token      *routing.Token
 	sum        []byte
 	deployment *routing.Deployment
@@ -118,8 +124,8 @@ type admitted struct {
 
 // ServeHTTP implements http.Handler. The order of its checks is fixed and tested.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	requestID := p.requestID(r)
-	a, err := p.admit(r)
+	requestID, in := p.requestID(r), requestOf(r)
+	a, err := p.admit(in)
 	if err != nil {
 		p.refuse(r.Context(), w, err, requestID)
 		return
@@ -129,14 +135,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	if !ok {
 		// The token, the lease or the deployment has changed since admit. Run the checks again to find the reason.
-		if _, err = p.admit(r); err == nil {
+		if _, err = p.admit(in); err == nil {
 			err = LeaseExpired()
 		}
 		p.refuse(r.Context(), w, err, requestID)
 		return
 	}
 	if a.socket {
-		p.socket(ctx, w, r, a)
+		p.socket(ctx, w, a)
 		return
 	}
 	p.call(ctx, w, r, a)
@@ -175,7 +181,7 @@ func (p *Proxy) refuse(ctx context.Context, w http.ResponseWriter, err *fault.Er
 func WriteError(w http.ResponseWriter, err *fault.Error, requestID string) {
 	switch err.Code {
 	case codeSuspended:
-		w.Header().Set("X-Should-Retry", "false")
+		w.Header().Set(headerShouldRetry, "false")
 	case codeDraining:
 		w.Header().Set("Connection", "close")
 	}
@@ -183,6 +189,9 @@ func WriteError(w http.ResponseWriter, err *fault.Error, requestID string) {
 }
 
 const (
+	// headerShouldRetry is the header by which the clients of OpenAI decide whether to repeat a call.
+	headerShouldRetry = "X-Should-Retry"
+
 	codeSuspended = "deployment_suspended"
 	codeDraining  = "draining"
 	// retryReady is the Retry-After of calls that are refused because no revision is ready or the lease has expired.
@@ -207,8 +216,8 @@ func badToken() *fault.Error {
 }
 
 // admit runs the checks. It uses only the current snapshot and calls no other service.
-func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
-	path, verdict := enginepath.Read(r.URL)
+func (p *Proxy) admit(r *request) (*admitted, *fault.Error) {
+	path, verdict := enginepath.Read(r.url)
 	switch {
 	case verdict == enginepath.Bad && path.Prefix == "":
 		return nil, enginepath.BadPath()
@@ -221,7 +230,7 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	if !p.Lease.Valid() {
 		return nil, LeaseExpired()
 	}
-	sum, err := bearer(r.Header)
+	sum, err := bearer(r.header)
 	if err != nil {
 		return nil, err
 	}
@@ -242,12 +251,12 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	if err := p.fits(r, verdict); err != nil {
 		return nil, err
 	}
-	return &admitted{token: token, sum: sum, deployment: d, prefix: path.Prefix, target: path.At(r.URL), socket: upgrades(r)}, nil
+	return &admitted{request: r, token: token, sum: sum, deployment: d, prefix: path.Prefix, target: path.At(r.url), socket: upgrades(r.header)}, nil
 }
 
 // bearer returns the hash of the deployment token in the Authorization header. It returns an error unless there is
 // exactly one such header with a well-formed token.
-func bearer(h http.Header) (sum []byte, err *fault.Error) {
+func bearer(h httprelay.Header) (sum []byte, err *fault.Error) {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
 		return nil, badToken()
@@ -280,17 +289,17 @@ func (p *Proxy) serves(d *routing.Deployment) *fault.Error {
 	return nil
 }
 
-func (p *Proxy) fits(r *http.Request, verdict enginepath.Verdict) *fault.Error {
+func (p *Proxy) fits(r *request, verdict enginepath.Verdict) *fault.Error {
 	if verdict != enginepath.Good {
 		return enginepath.BadPath()
 	}
-	if err := enginepath.BadMethod(r.Method); err != nil {
+	if err := enginepath.BadMethod(r.method); err != nil {
 		return err
 	}
-	if upgrades(r) {
+	if upgrades(r.header) {
 		return handshake(r)
 	}
-	if r.ContentLength > p.MaxBody {
+	if r.length > p.MaxBody {
 		return tooLarge(p.MaxBody)
 	}
 	return nil

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
-	"net/http"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/usage"
@@ -16,90 +15,87 @@ import (
 
 // respond relays the engine's response to the caller as it arrives.
 func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
-	resp := a.HTTP
 	// When the call ends, a write that a slow caller blocks is interrupted. The deferred calls run in reverse order:
 	// the interruption is stopped first, then settle resets the deadline for the next request on the connection.
-	defer e.caller.settle()
-	defer e.caller.cutWrites(ctx)()
-	callerHeader(e.caller.w.Header(), resp.Header, e.redirect(), e.a.requestID)
-	e.closeAfterPart()
-	e.caller.w.WriteHeader(resp.StatusCode)
-	e.rec.Status = int32(resp.StatusCode)
-	stream := isStream(resp.Header)
-	body := usage.NewResponse(stream, resp.Header, e.defect)
+	defer e.client.settle()
+	defer e.client.cutWrites(ctx)()
+	e.client.begin(a.Status, callerHeader(a.Header, e.redirect(), e.a.requestID), a.Length, e.endsConnection())
+	e.rec.Status = int32(a.Status)
+	stream := isStream(a.Header)
+	body := usage.NewResponse(stream, a.Header, e.defect)
 	defer body.Close()
 	e.rec.Stream = e.rec.Stream || stream
 	err := e.pump(a, body)
-	end := endingOf(ctx, resp.StatusCode, err, a.Close())
+	if err == nil {
+		err = e.client.end(partHeader(a.Trailer, a.Header, e.redirect()))
+	}
+	end := endingOf(ctx, a.Status, err, a.Close())
 	e.noteRequest()
 	found := body.Close()
 	noteResponse(e.rec, found)
 	end.failed = found.Failed
 	e.rec.Outcome = end.outcome()
-	if err == nil {
-		callerTrailer(e.caller.w.Header(), resp.Trailer, resp.Header, e.redirect())
-		e.record(ctx)
-		return
+	if err != nil {
+		e.cut(ctx, body)
 	}
-	e.cut(ctx, body)
+	e.record(ctx)
 }
 
-// closeAfterPart ends the caller's connection with this response if the streamed request body was not read to its end:
-// net/http cannot read another request after such a body (golang/go#68560).
-func (e *exchange) closeAfterPart() {
-	if e.upload != nil && !e.upload.ended.Load() {
-		e.caller.w.Header().Set("Connection", "close")
-	}
-}
+// endsConnection reports whether the caller's connection must end with the response: net/http cannot read another request
+// after a streamed body that was not read to its end (golang/go#68560).
+func (e *exchange) endsConnection() bool { return e.upload != nil && !e.upload.ended.Load() }
 
 // informational relays a 1xx response, unless the request body is streamed. Its headers do not become headers of the final
 // response.
-func (e *exchange) informational(status int, header http.Header) {
+func (e *exchange) informational(status int, header httprelay.Header) {
 	if e.upload != nil {
 		return // another goroutine may be reading the body, which makes the server write its own 100 Continue
 	}
-	h := e.caller.w.Header()
-	kept := maps.Clone(h)
-	maps.Copy(h, partHeader(header, header, e.redirect()))
-	e.caller.w.WriteHeader(status)
-	clear(h)
-	maps.Copy(h, kept)
+	e.client.inform(status, partHeader(header, header, e.redirect()))
 }
 
-// pump copies the body to the caller until its end and flushes after each read. The parameter body reads what the caller
+// pump copies the body to the caller until its end. Each part is sent at once. The parameter body reads what the caller
 // got.
 func (e *exchange) pump(a *engineclient.Response, body *usage.Response) error {
-	if a.HTTP.ContentLength < 0 {
-		// Flush the headers, because the first byte of the body may take a while.
-		if err := e.caller.write(nil); err != nil {
+	if a.Length < 0 && !a.Arrived() {
+		// Send the head, because the first byte of the body may take a while.
+		if err := e.client.write(nil, false); err != nil {
 			return err
 		}
 	}
+	for {
+		a.Wait()
+		ended, err := e.pass(a, body)
+		if ended || err != nil {
+			return err
+		}
+	}
+}
+
+// pass copies the part of the body that has arrived, and reports whether the body has ended.
+func (e *exchange) pass(a *engineclient.Response, body *usage.Response) (ended bool, err error) {
 	buf, done := e.buffer()
 	defer done()
-	for {
-		n, err := a.Read(buf)
-		if n > 0 {
-			if e.rec.TTFT == nil {
-				ms := e.elapsed()
-				e.rec.TTFT = &ms
-			}
-			if e.a.capture != nil {
-				e.a.capture.Response(buf[:n])
-			}
-			if err := e.caller.write(buf[:n]); err != nil {
-				return err
-			}
-			e.rec.ResponseBytes += int64(n)
-			body.Take(buf[:n])
+	n, err := a.Read(buf[:chunk])
+	ended = errors.Is(err, io.EOF)
+	if n > 0 {
+		if e.rec.TTFT == nil {
+			ms := e.elapsed()
+			e.rec.TTFT = &ms
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
+		if e.a.capture != nil {
+			e.a.capture.Response(buf[:n])
 		}
-		if err != nil {
-			return err
+		if err := e.client.write(buf[:n], ended); err != nil {
+			return ended, err
 		}
+		e.rec.ResponseBytes += int64(n)
+		body.Take(buf[:n])
 	}
+	if ended {
+		err = nil
+	}
+	return ended, err
 }
 
 // last writes an error as the last event of an event stream that is cut. It does nothing unless the caller got a
@@ -115,7 +111,7 @@ func (e *exchange) last(body *usage.Response, message, code string) {
 		return
 	}
 	// An error does not matter: the connection is aborted anyway.
-	e.caller.farewell(append(append([]byte("data: "), data...), "\n\n"...))
+	e.client.farewell(append(append([]byte("data: "), data...), "\n\n"...))
 }
 
 // lastError is the error object in the final event of a cut stream; see exchange.last.
@@ -125,8 +121,7 @@ type lastError struct {
 	Code    string `json:"code"`
 }
 
-// cut ends a response that is truncated: it records the call and aborts the connection, so that the response does not
-// look complete.
+// cut ends a response that is truncated: the connection is cut, so that the response does not look complete.
 func (e *exchange) cut(ctx context.Context, body *usage.Response) {
 	switch e.rec.Outcome {
 	case traffic.SessionOver:
@@ -137,6 +132,5 @@ func (e *exchange) cut(ctx context.Context, body *usage.Response) {
 	case traffic.Truncated:
 		e.last(body, "the connection to the engine was lost", "engine_lost")
 	}
-	e.record(ctx)
-	panic(http.ErrAbortHandler)
+	e.aborted = true
 }

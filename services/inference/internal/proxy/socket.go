@@ -1,17 +1,18 @@
 package proxy
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // RFC 6455 requires SHA-1; nothing relies on it for security.
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/socket"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
@@ -27,8 +28,8 @@ type Sockets struct {
 
 // upgrades reports whether a request is for an upgrade to WebSocket, the only upgrade that is relayed. A request for an
 // upgrade to other protocols only is relayed without it, as RFC 9110 allows.
-func upgrades(r *http.Request) bool {
-	for _, list := range r.Header["Upgrade"] {
+func upgrades(h httprelay.Header) bool {
+	for _, list := range h.Values("Upgrade") {
 		for protocol := range strings.SplitSeq(list, ",") {
 			name, _, _ := strings.Cut(protocol, "/")
 			if strings.EqualFold(strings.TrimSpace(name), websocket) {
@@ -42,44 +43,39 @@ func upgrades(r *http.Request) bool {
 const websocket = "websocket"
 
 // handshake returns an error unless the request is a valid WebSocket handshake.
-func handshake(r *http.Request) *fault.Error {
-	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-Websocket-Key"))
+func handshake(r *request) *fault.Error {
+	key, err := base64.StdEncoding.DecodeString(r.header.Get("Sec-Websocket-Key"))
 	switch {
-	case r.Method != http.MethodGet || r.ProtoMajor != 1 || r.ProtoMinor < 1 || r.ContentLength != 0,
-		len(r.Header.Values("Upgrade")) != 1 || !strings.EqualFold(r.Header.Get("Upgrade"), websocket) || !connectionHas(r.Header, "upgrade"),
-		len(r.Header.Values("Sec-Websocket-Key")) != 1 || err != nil || len(key) != 16:
+	case r.method != http.MethodGet || !r.http11 || r.length != 0,
+		len(r.header.Values("Upgrade")) != 1 || !strings.EqualFold(r.header.Get("Upgrade"), websocket) || !connectionHas(r.header, "upgrade"),
+		len(r.header.Values("Sec-Websocket-Key")) != 1 || err != nil || len(key) != 16:
 		return fault.New(fault.Refused, "bad_upgrade", "the request is not a valid WebSocket handshake")
-	case r.Header.Get("Sec-Websocket-Version") != "13":
+	case r.header.Get("Sec-Websocket-Version") != "13":
 		return fault.New(fault.Refused, "bad_upgrade", "only version 13 of the WebSocket protocol is supported")
 	}
 	return nil
 }
 
-func connectionHas(h http.Header, name string) bool {
-	for token := range strings.SplitSeq(strings.Join(h.Values("Connection"), ","), ",") {
-		if strings.EqualFold(strings.TrimSpace(token), name) {
-			return true
-		}
-	}
-	return false
+func connectionHas(h httprelay.Header, name string) bool {
+	return slices.Contains(h.List("Connection"), name)
 }
 
-// socketHeader adds the caller's handshake headers to those of the request to the engine, without values that contain a
+// addSocket adds the caller's handshake headers to those of the request to the engine, without values that contain a
 // credential of this product. Clients of OpenAI repeat their key in a subprotocol.
-func socketHeader(out, in http.Header) {
+func addSocket(out *httprelay.Header, in httprelay.Header) {
 	out.Set("Connection", "Upgrade")
 	out.Set("Upgrade", websocket)
 	for _, name := range []string{"Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions"} {
-		if values := withoutCredentials(in[name]); len(values) > 0 {
-			out[name] = values
+		for _, value := range withoutCredentials(in.Values(name)) {
+			out.Add(name, value)
 		}
 	}
 	var offered []string
-	for _, list := range in["Sec-Websocket-Protocol"] {
+	for _, list := range in.Values("Sec-Websocket-Protocol") {
 		offered = append(offered, strings.Split(list, ",")...)
 	}
 	if offered = withoutCredentials(offered); len(offered) > 0 {
-		out["Sec-Websocket-Protocol"] = []string{strings.TrimSpace(strings.Join(offered, ","))}
+		out.Set("Sec-Websocket-Protocol", strings.TrimSpace(strings.Join(offered, ",")))
 	}
 }
 
@@ -87,53 +83,58 @@ func socketHeader(out, in http.Header) {
 var errHandshake = errors.New("the engine's response is not a valid WebSocket handshake")
 
 // accepted reports whether the engine's response accepts the handshake with this key.
-func accepted(resp *http.Response, key string) bool {
+func accepted(h httprelay.Header, key string) bool {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 prescribes SHA-1
-	return strings.EqualFold(resp.Header.Get("Upgrade"), websocket) && connectionHas(resp.Header, "upgrade") &&
-		resp.Header.Get("Sec-Websocket-Accept") == base64.StdEncoding.EncodeToString(sum[:])
+	return strings.EqualFold(h.Get("Upgrade"), websocket) && connectionHas(h, "upgrade") &&
+		h.Get("Sec-Websocket-Accept") == base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // socket relays a WebSocket handshake. If the engine does not switch protocols, its response is relayed like any
 // other.
-func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
-	e := p.exchange(ctx, w, r, a)
+func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, a *admitted) {
+	own := newCaller(ctx, w, p.Idle)
+	e := p.exchange(ctx, own, a)
 	defer e.flight.End()
 	e.rec.Stream = true
-	e.in = engineclient.Request{Method: r.Method, Target: a.target, Upgrade: true, Informational: e.informational}
-	answer, err := e.dial(ctx, r)
-	if err != nil {
-		e.fail(ctx, w, err)
-		return
+	e.in = engineclient.Request{Method: a.method, Target: a.target, Upgrade: true, Informational: e.informational}
+	if answer, err := e.dial(ctx); err != nil {
+		e.fail(ctx, err)
+	} else {
+		e.handshake(ctx, w, own, answer)
 	}
-	defer p.busy.leave(e.rec.ReplicaID)
-	if answer.HTTP.StatusCode != http.StatusSwitchingProtocols {
+	e.abort()
+}
+
+// handshake handles the engine's response to a handshake.
+func (e *exchange) handshake(ctx context.Context, w http.ResponseWriter, own *caller, answer *engineclient.Response) {
+	defer e.busy.leave(e.rec.ReplicaID)
+	switch {
+	case answer.Status != http.StatusSwitchingProtocols:
 		e.respond(ctx, answer)
-		return
-	}
-	if !accepted(answer.HTTP, r.Header.Get("Sec-Websocket-Key")) {
+	case !accepted(answer.Header, e.a.header.Get("Sec-Websocket-Key")):
 		_ = answer.Close() // its error does not matter: the call fails anyway
-		e.fail(ctx, w, errHandshake)
-		return
+		e.fail(ctx, errHandshake)
+	default:
+		e.upgrade(ctx, w, own, answer)
 	}
-	e.upgrade(ctx, w, answer)
 }
 
 // upgrade switches the caller's connection and relays frames until the session ends.
-func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *engineclient.Response) {
+func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, caller *caller, answer *engineclient.Response) {
 	conn, in, ok := answer.Take()
 	if !ok {
-		e.fail(ctx, w, context.Cause(ctx))
+		e.fail(ctx, context.Cause(ctx))
 		return
 	}
 	engine := socket.Side{Conn: conn, In: in}
 	own, pending, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		_ = conn.Close() // its error does not matter: the call fails anyway
-		e.fail(ctx, w, err)
+		e.fail(ctx, err)
 		return
 	}
-	_ = own.SetDeadline(e.caller.soon()) // an error does not matter: the write below would fail, too
-	if err := switching(pending.Writer, answer.HTTP, e.redirect(), e.a.requestID); err != nil {
+	_ = own.SetDeadline(caller.soon()) // an error does not matter: the write below would fail, too
+	if _, err := own.Write(switching(answer.Header, e.redirect(), e.a.requestID)); err != nil {
 		_, _ = conn.Close(), own.Close() // their errors do not matter
 		e.rec.Status, e.rec.Outcome = statusClosed, traffic.ClientClosed
 		e.record(ctx)
@@ -144,27 +145,20 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *e
 	e.rec.Status, e.rec.TTFT = http.StatusSwitchingProtocols, &first
 	session := &socket.Session{
 		Caller: socket.Side{Conn: own, In: pending.Reader}, Engine: engine, Clock: e.Clock, Draining: e.stopping(),
-		HasExtensions: len(answer.HTTP.Header.Values("Sec-Websocket-Extensions")) > 0,
+		HasExtensions: answer.Header.Has("Sec-Websocket-Extensions"),
 		Idle:          e.Sockets.Idle, MaxMessage: e.Sockets.MaxMessage, CloseReason: lastWord,
 	}
 	e.ended(ctx, session.Run(ctx))
 }
 
-// switching writes the 101 response to the caller.
-func switching(out *bufio.Writer, resp *http.Response, to redirect, requestID string) error {
-	head := http.Header{}
-	passFromEngine(head, resp.Header, resp.Header, to)
+// switching returns the 101 response to the caller.
+func switching(in httprelay.Header, to redirect, requestID string) []byte {
+	head := passFromEngine(in, in, to)
 	head.Del("Content-Length") // a 101 response has no body
 	head.Set("Connection", "Upgrade")
 	head.Set("Upgrade", websocket)
 	head.Set(fault.HeaderRequestID, requestID)
-	_, err := out.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
-	return errors.Join(err, head.Write(out), crlf(out), out.Flush())
-}
-
-func crlf(out *bufio.Writer) error {
-	_, err := out.WriteString("\r\n")
-	return err
+	return append(httprelay.AppendFields(httprelay.AppendStatus(nil, http.StatusSwitchingProtocols), head), "\r\n"...)
 }
 
 // lastWord returns the code and reason of the close frame that both sides get when the call is cut.

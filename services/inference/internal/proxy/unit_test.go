@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
 
@@ -48,11 +49,11 @@ func TestBusy_choose(t *testing.T) {
 func TestEngineHeader_trace(t *testing.T) {
 	t.Parallel()
 	const theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	got := engineHeader(t.Context(), http.Header{"Traceparent": {theirs}, "Tracestate": {"a=b"}}, "", "req_1")
+	got := engineHeader(t.Context(), httprelay.HeaderOf(http.Header{"Traceparent": {theirs}, "Tracestate": {"a=b"}}), "", "req_1").Map()
 	require.Equal(t, http.Header{
-		"Traceparent": {theirs}, "Tracestate": {"a=b"}, "User-Agent": {""}, "X-Request-Id": {"req_1"},
+		"Traceparent": {theirs}, "Tracestate": {"a=b"}, "X-Request-Id": {"req_1"},
 	}, got, "an engine without a key must get no Authorization header")
 	for _, bad := range []string{"", "x", "00-0-0-0", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", strings.ToUpper(theirs)} {
-		require.NotContains(t, engineHeader(t.Context(), http.Header{"Traceparent": {bad}}, "k", "r"), "Traceparent", bad)
+		require.NotContains(t, engineHeader(t.Context(), httprelay.HeaderOf(http.Header{"Traceparent": {bad}}), "k", "r").Map(), "Traceparent", bad)
 	}
 }

@@ -80,7 +80,7 @@ func TestShouldNotRetryWhatEngineGot(t *testing.T) {
 			}
 			r := newHarness(t, served("a", tok, address))
 			if tc.code == "engine_timeout" {
-				r.proxy.Relay.Timeouts.FirstByte = 50 * time.Millisecond
+				r.proxy.Engines.Timeouts.FirstByte = 50 * time.Millisecond
 			}
 			s := r.serve()
 			if tc.during != nil {
@@ -106,15 +106,15 @@ func TestRevisionLimitsWait(t *testing.T) {
 	deployment, ok := r.proxy.Lease.Deployment(dep("a"))
 	require.True(t, ok)
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/x", nil)
-	e := r.proxy.exchange(t.Context(), httptest.NewRecorder(), req, &admitted{token: &routing.Token{}, deployment: deployment, target: req.URL})
-	_, err := e.dial(t.Context(), req)
+	e := r.proxy.exchange(t.Context(), nil, &admitted{request: requestOf(req), token: &routing.Token{}, deployment: deployment, target: req.URL})
+	_, err := e.dial(t.Context())
 	require.ErrorIs(t, err, engineclient.ErrUnreachable)
 	require.Equal(t, engineclient.Waits{FirstByte: 7 * time.Second, Idle: 9 * time.Second}, e.in.Waits)
 
 	d = served("a", tok, engine(t, replies(whole)))
 	d.Promoted.Replicas[0].FirstByteS, d.Promoted.Replicas[0].IdleS = 3600, 3600
 	r = newHarness(t, d)
-	r.proxy.Relay.Timeouts.FirstByte, r.proxy.Relay.Timeouts.Idle = time.Nanosecond, time.Nanosecond
+	r.proxy.Engines.Timeouts.FirstByte, r.proxy.Engines.Timeouts.Idle = time.Nanosecond, time.Nanosecond
 	got := r.post(t.Context(), r.serve(), tok.text, strings.NewReader("{}"))
 	require.Equal(t, 200, got.status, got.body)
 }
@@ -175,7 +175,7 @@ func TestNoWriteDeadlineWhileEnginePauses(t *testing.T) {
 	req.Header.Set("Authorization", "Bearer "+tok.text)
 	r.proxy.ServeHTTP(d, req)
 	require.Equal(t, "data: 1\n\ndata: 2\n\n", d.Body.String())
-	require.GreaterOrEqual(t, len(d.write), 4, "the headers and the body are written apart")
+	require.GreaterOrEqual(t, len(d.write), 2, "a write must set a deadline and clear it")
 	for i, at := range d.write {
 		require.True(t, at.IsZero() || d.write[i+1].IsZero(), "each write must clear its deadline")
 	}

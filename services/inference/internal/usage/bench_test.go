@@ -1,9 +1,10 @@
 package usage
 
 import (
-	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
 // BenchmarkResponse measures the time to read 1 KB of a body, as ns/KB.
@@ -12,7 +13,7 @@ func BenchmarkResponse(b *testing.B) {
 		`"choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null,"stop_reason":null}],"usage":null}` + "\n\n"
 	for _, c := range []struct {
 		name string
-		h    http.Header
+		h    httprelay.Header
 		part string
 	}{
 		{"chat", jsonHeader(), `{"id":"c","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("some words ", 60) +

@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"runtime/debug"
 	"strings"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
 const (
@@ -29,8 +30,8 @@ const (
 )
 
 // encodingOf returns the Content-Encoding of a body in lower case, or "" if it has none.
-func encodingOf(h http.Header) string {
-	encoding := strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ",")))
+func encodingOf(h httprelay.Header) string {
+	encoding := strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ",")))
 	if encoding == "identity" {
 		return ""
 	}

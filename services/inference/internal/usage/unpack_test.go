@@ -7,7 +7,6 @@ import (
 	"compress/zlib"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -15,6 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
 // packed returns the body in the given encoding. The encoding `raw` is deflate without the head of zlib.
@@ -41,7 +42,7 @@ func packed(encoding, body string) []byte {
 }
 
 // encoded returns the headers of a body with the encoding.
-func encoded(h http.Header, encoding string) http.Header {
+func encoded(h httprelay.Header, encoding string) httprelay.Header {
 	if encoding == "raw" {
 		encoding = "deflate"
 	}

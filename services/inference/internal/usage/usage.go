@@ -4,7 +4,7 @@
 // malformed, cut or too compressed body only leaves values unset. Numbers of tokens are never estimated.
 package usage
 
-import "net/http"
+import "github.com/signalbox-dev/signalbox/platform/httprelay"
 
 // Found is what a response contains. A text is empty, and a number nil, if the response does not contain it.
 type Found struct {
@@ -26,7 +26,7 @@ type Response struct {
 
 // NewResponse returns a reader of the body of a response with the given headers. The parameter stream is true if it is
 // an event stream. The function defect is called if a decompressor panics, at most once.
-func NewResponse(stream bool, h http.Header, defect func(error)) *Response {
+func NewResponse(stream bool, h httprelay.Header, defect func(error)) *Response {
 	r := &Response{stream: stream}
 	r.events.json.start(top)
 	if r.take = r.events.json.take; stream {
@@ -73,7 +73,7 @@ type Request struct {
 
 // NewRequest returns a reader of the body of a request with the given headers. The function defect is called if a
 // decompressor panics, at most once.
-func NewRequest(h http.Header, defect func(error)) *Request {
+func NewRequest(h httprelay.Header, defect func(error)) *Request {
 	r := &Request{form: newForm(h.Get("Content-Type"))}
 	r.body.start(request)
 	if r.take = r.body.take; r.form != nil {

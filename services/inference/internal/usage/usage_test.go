@@ -2,22 +2,23 @@ package usage
 
 import (
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
-func newResponse(h http.Header) *Response {
+func newResponse(h httprelay.Header) *Response {
 	return NewResponse(strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"), h, func(err error) { panic(err) })
 }
 
-func newRequest(h http.Header) *Request { return NewRequest(h, func(err error) { panic(err) }) }
+func newRequest(h httprelay.Header) *Request { return NewRequest(h, func(err error) { panic(err) }) }
 
 // read returns what a response contains. It reads the body in parts of the given size.
-func read(h http.Header, body string, size int) Found {
+func read(h httprelay.Header, body string, size int) Found {
 	r := newResponse(h)
 	for part := range parts(body, size) {
 		r.Take([]byte(part))
@@ -39,9 +40,12 @@ func parts(text string, size int) func(yield func(string) bool) {
 	}
 }
 
-func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
-func streamHeader() http.Header {
-	return http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}
+func jsonHeader() httprelay.Header {
+	return httprelay.Header{{Name: "Content-Type", Value: "application/json"}}
+}
+
+func streamHeader() httprelay.Header {
+	return httprelay.Header{{Name: "Content-Type", Value: "text/event-stream; charset=utf-8"}}
 }
 
 // want returns what a response with the given numbers contains. A negative number is not in it.
@@ -240,7 +244,7 @@ func TestResponse_memory(t *testing.T) {
 	for name, begin := range map[string]string{
 		"text": `{"a":"`, "model": `{"model":"`, "key": `{"`, "literal": `{"model":`, "list": `{"a":[[[`, "data": `data: {"model":"`, "field": "x", "event": "event: ",
 	} {
-		for _, h := range []http.Header{jsonHeader(), streamHeader()} {
+		for _, h := range []httprelay.Header{jsonHeader(), streamHeader()} {
 			r := newResponse(h)
 			r.Take([]byte(begin))
 			r.Take(part)
@@ -280,7 +284,7 @@ func TestRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, size := range []int{1, 2, 3, 5, 4096, max(1, len(c.body))} {
-				r := newRequest(http.Header{"Content-Type": {c.contentType}})
+				r := newRequest(httprelay.Header{{Name: "Content-Type", Value: c.contentType}})
 				for part := range parts(c.body, size) {
 					r.Take([]byte(part))
 				}

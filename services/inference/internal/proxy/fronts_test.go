@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/fronttest"
+)
+
+// handled counts the requests that package net/http serves.
+type handled struct {
+	*Proxy
+
+	requests atomic.Int64
+}
+
+func (h *handled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.requests.Add(1)
+	h.Proxy.ServeHTTP(w, r)
+}
+
+func TestRelay_takesPlainCalls(t *testing.T) {
+	t.Parallel()
+	tok := mint(t, secret.KindDeployment)
+	r := newHarness(t, served("a", tok, engine(t, replies(whole))))
+	h := &handled{Proxy: r.proxy}
+	s := fronttest.Serve(t, h)
+	t.Cleanup(s.Close)
+	for range 3 {
+		require.Equal(t, 200, r.post(t.Context(), s, tok.text, strings.NewReader("{}")).status)
+	}
+	want := int64(3)
+	if fronttest.Fast() == "on" {
+		want = 0
+	}
+	require.Equal(t, want, h.requests.Load())
+	got := r.post(t.Context(), s, mint(t, secret.KindDeployment).text, strings.NewReader("{}"))
+	require.Equal(t, 401, got.status, "package net/http refuses what must not be relayed")
+	require.Equal(t, want+1, h.requests.Load())
+}
+
+// fronts is a proxy behind both fronts.
+type fronts struct {
+	token    string
+	slow     *httptest.Server
+	fast     *httptest.Server
+	mu       sync.Mutex
+	requests []string // what the engine got
+}
+
+func newFronts(t testing.TB) *fronts {
+	t.Helper()
+	both := &fronts{}
+	tok := mint(t, secret.KindDeployment)
+	both.token = tok.text
+	r := newHarness(t, served("a", tok, engine(t, both.engine)))
+	r.proxy.Idle = 200 * time.Millisecond
+	both.slow, both.fast = fronttest.Serve(t, http.HandlerFunc(r.proxy.ServeHTTP)), fronttest.Serve(t, r.proxy)
+	t.Cleanup(func() {
+		for _, s := range []*httptest.Server{both.slow, both.fast} {
+			s.CloseClientConnections()
+			s.Close()
+		}
+	})
+	return both
+}
+
+// engine records the complete requests.
+func (f *fronts) engine(c net.Conn, in *bufio.Reader) {
+	for {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return // it depends on the time how much of a request arrives whose body is malformed
+		}
+		var lines []string
+		for name, values := range req.Header {
+			for _, value := range values {
+				if name != "X-Request-Id" {
+					lines = append(lines, name+": "+value)
+				}
+			}
+		}
+		slices.Sort(lines)
+		f.mu.Lock()
+		f.requests = append(f.requests, fmt.Sprintf("%s %s %q %q", req.Method, req.RequestURI, lines, body))
+		f.mu.Unlock()
+		if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+			return
+		}
+	}
+}
+
+// exchange sends bytes to a front, and returns the responses and what the engine got.
+func (f *fronts) exchange(t *testing.T, s *httptest.Server, raw string) (responses, requests []string) {
+	t.Helper()
+	f.mu.Lock()
+	f.requests = nil
+	f.mu.Unlock()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	_, _ = io.WriteString(conn, raw) // the server may close the connection before it has read everything
+	in := bufio.NewReader(conn)
+	for {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			break
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		for _, name := range []string{"Date", "X-Request-Id"} {
+			resp.Header.Del(name)
+		}
+		var lines []string
+		for name, values := range resp.Header {
+			lines = append(lines, fmt.Sprint(name, values))
+		}
+		slices.Sort(lines)
+		responses = append(responses, fmt.Sprintf("%d %q %q %v %v", resp.StatusCode, lines, body, resp.Close, err))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return responses, f.requests
+}
+
+// FuzzFronts sends the same bytes to both fronts. The caller must get the same responses, and the engine the same requests.
+func FuzzFronts(f *testing.F) {
+	f.Add("POST", "chat/completions", "Content-Type: application/json\r\nContent-Length: 2\r\n", "{}")
+	f.Add("GET", "models?a=%2F&b", "Accept: a/b\r\nX-Own: 1\r\nx-own: 2\r\nCookie: a\r\nConnection: x-own\r\n", "")
+	f.Add("PUT", "a/../b", "Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n")
+	f.Add("HEAD", "%61", "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nUser-Agent: me\r\n", "")
+	f.Add("POST", "x", "Content-Length: 1\r\nContent-Length: 1\r\n", "a")
+	f.Add("POST", "x", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
+	f.Add("POST", "x", "Expect: 100-continue\r\nContent-Length: 1\r\n", "a")
+	f.Add("DELETE", "x", "Content-Length: 9\r\n", "short")
+	f.Add("TRACE", "x", "Keep-Alive: 1\r\nTE: trailers\r\n", "")
+	f.Add("POST", "x", "Host: other\r\nContent-Length: 0\r\n", "GET / HTTP/1.1\r\n\r\n")
+	both := newFronts(f)
+	f.Fuzz(func(t *testing.T, method, target, headers, body string) {
+		auth := "Host: h\r\nAuthorization: Bearer " + both.token + "\r\n"
+		path := " /inference/" + dep("a") + "/v1/"
+		raw := method + path + target + " HTTP/1.1\r\n" + auth + headers + "\r\n" + body +
+			"GET" + path + "end HTTP/1.1\r\n" + auth + "Connection: close\r\n\r\n"
+		responses, requests := both.exchange(t, both.slow, raw)
+		fastResponses, fastRequests := both.exchange(t, both.fast, raw)
+		require.Equal(t, responses, fastResponses, "%q", raw)
+		require.Equal(t, requests, fastRequests, "%q", raw)
+	})
+}
