@@ -40,6 +40,10 @@ func (c *Call) targets() []any {
 // Put stores a batch under its name. If a batch with that name is already stored, Put changes nothing, so a caller
 // that lost the result can call it again. It returns the number of calls that the table refused.
 func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused int, err error) {
+	if s.putWhole(ctx, name, calls) == nil {
+		return 0, nil
+	}
+	// The batch may be stored already, the partition may be missing, or the transaction conflicts with another one.
 	err = s.put(ctx, name, calls, copyAll)
 	if state(err) == noPartition || refusal(err) {
 		if err := s.ensureFor(ctx, calls); err != nil {
@@ -57,6 +61,36 @@ func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused in
 		return stored, err
 	})
 	return refused, err
+}
+
+// putWhole stores a batch that has not been stored yet, in one transaction that takes two round trips for the calls of a
+// day. After an error, it is unknown whether the batch is stored.
+func (s *Store) putWhole(ctx context.Context, name string, calls []*Call) error {
+	conn, err := s.Pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("get a connection: %w", err)
+	}
+	defer func() {
+		if conn.Conn().PgConn().TxStatus() != 'I' {
+			_, _ = conn.Exec(ctx, `ROLLBACK`) // if that fails, Release closes the connection
+		}
+		conn.Release()
+	}()
+	quoted, err := conn.Conn().PgConn().EscapeString(name)
+	if err != nil {
+		return fmt.Errorf("quote the name of the batch: %w", err)
+	}
+	begin := `BEGIN ISOLATION LEVEL READ COMMITTED; INSERT INTO batch (name) VALUES ('` + quoted + `'); `
+	if err := copyDays(ctx, conn.Conn(), begin, calls); err != nil {
+		return err
+	}
+	end := &pgx.Batch{}
+	end.Queue(addRollups, rollupArgs(rollUp(calls)))
+	end.Queue(`COMMIT`)
+	if err := conn.SendBatch(ctx, end).Close(); err != nil {
+		return fmt.Errorf("add to the rollups and commit: %w", err)
+	}
+	return nil
 }
 
 // copier stores calls and returns those that the table has not refused.
@@ -79,9 +113,14 @@ func (s *Store) put(ctx context.Context, name string, calls []*Call, copyCalls c
 	})
 }
 
-// copyAll stores calls in the partitions of their days. That is less work for the database than to find the partition of
-// each row. It also does not fire the trigger that adds calls to the rollups, which takes longer than addToRollups.
 func copyAll(ctx context.Context, tx pgx.Tx, calls []*Call) ([]*Call, error) {
+	return calls, copyDays(ctx, tx.Conn(), "", calls)
+}
+
+// copyDays stores calls in the partitions of their days, after the statements in begin. That is less work for the database
+// than to find the partition of each row. It also does not fire the trigger that adds calls to the rollups, which takes
+// longer than addRollups.
+func copyDays(ctx context.Context, conn *pgx.Conn, begin string, calls []*Call) error {
 	days := map[int64]*copyRows{} // keyed by the begin of the day
 	for _, c := range calls {
 		day := c.At.Truncate(24 * time.Hour).Unix()
@@ -92,13 +131,14 @@ func copyAll(ctx context.Context, tx pgx.Tx, calls []*Call) ([]*Call, error) {
 	}
 	for _, day := range slices.Sorted(maps.Keys(days)) {
 		partition := "call_" + time.Unix(day, 0).UTC().Format("20060102")
-		_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(days[day].end()),
-			`COPY `+partition+` (`+strings.Join(columns(), ", ")+`) FROM STDIN (FORMAT binary)`)
+		_, err := conn.PgConn().CopyFrom(ctx, bytes.NewReader(days[day].end()),
+			begin+`COPY `+partition+` (`+strings.Join(columns(), ", ")+`) FROM STDIN (FORMAT binary)`)
 		if err != nil {
-			return nil, fmt.Errorf("store %d calls: %w", len(calls), err)
+			return fmt.Errorf("store %d calls: %w", len(calls), err)
 		}
+		begin = ""
 	}
-	return calls, nil
+	return nil
 }
 
 // copyEach stores calls one by one and skips those that the table refuses.
