@@ -46,6 +46,7 @@ type relayed struct {
 	body   []byte // bytes of the current request's body that have arrived, and what follows them
 	served bool   // a request was served, so that the deadlines are not those of package net/http
 	ended  bool   // the connection must be closed
+	wrote  bool   // a write has set a deadline
 	// armed is the read deadline of the connection while it waits for a head; zero if it is unknown.
 	armed time.Time
 
@@ -62,6 +63,7 @@ type relayed struct {
 // delivers what has arrived to package net/http.
 func (c *conn) relay() {
 	r := &c.reader
+	defer c.relayed.clearWrites()
 	for !c.relayed.ended {
 		end, ok := c.awaitHead()
 		if !ok {
@@ -134,6 +136,14 @@ func (r *relayed) limitHead(begun bool) error {
 	return r.tcp.SetReadDeadline(r.armed)
 }
 
+// clearWrites removes the deadline of writes, which package net/http would not replace.
+func (r *relayed) clearWrites() {
+	if r.wrote {
+		_ = r.tcp.SetWriteDeadline(time.Time{}) // fails only if the connection is closed
+		r.wrote = false
+	}
+}
+
 // ReadBody implements httprelay.Conn.
 func (c *conn) ReadBody(p []byte, until time.Time) error {
 	r := &c.relayed
@@ -151,6 +161,7 @@ func (c *conn) ReadBody(p []byte, until time.Time) error {
 
 // WriteUntil implements httprelay.Conn.
 func (c *conn) WriteUntil(p []byte, until time.Time) error {
+	c.relayed.wrote = true
 	if err := c.relayed.unlessInterrupted(c.TCPConn.SetWriteDeadline, until); err != nil {
 		return err
 	}
@@ -229,38 +240,36 @@ func (c *conn) Unwatch() {
 // watch reads from the connection until it ends, Unwatch is called or too much has arrived.
 func (r *relayed) watch() {
 	ended := make(chan struct{})
-	defer close(ended)
-	if !r.begin(ended) {
+	gone, open := r.begin(ended)
+	if gone == nil {
 		return
 	}
+	defer close(ended)
 	buf := make([]byte, 512)
-	for len(r.ahead) < maxAhead {
+	for open && len(r.ahead) < maxAhead {
 		n, err := r.tcp.Read(buf)
 		r.ahead = append(r.ahead, buf[:n]...)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		}
-		if err != nil {
-			r.gone()
-			break
-		}
+		open = err == nil
+	}
+	if !open {
+		gone() // without r.mu, because it may interrupt the connection
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watching = nil
 }
 
-// begin reports whether the watcher may run. If so, it removes the read deadline of the head.
-func (r *relayed) begin(ended chan struct{}) bool {
+// begin returns the function to call when the client has disconnected, or nil if the watcher must not run. It removes the
+// read deadline of the head. open is false if the server has closed the connection.
+func (r *relayed) begin(ended chan struct{}) (gone func(), open bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped || r.interrupted || r.watching != nil {
-		return false
-	}
-	if r.tcp.SetReadDeadline(time.Time{}) != nil {
-		r.gone() // the server has closed the connection
-		return false
+		return nil, false
 	}
 	r.watching = ended
-	return true
+	return r.gone, r.tcp.SetReadDeadline(time.Time{}) == nil
 }

@@ -17,7 +17,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/httprelay"
 )
 
-const patience = 30 * time.Second
+const (
+	patience = 30 * time.Second
+	// late is how long the handler of /late waits.
+	late = 40 * time.Millisecond
+)
 
 // relayFunc is a relay. Requests whose path does not begin with /fast are declined.
 type relayFunc func(c httprelay.Conn, r *httprelay.Request) httprelay.Result
@@ -29,7 +33,8 @@ func (f relayFunc) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Resul
 	return f(c, r)
 }
 
-// relay starts a server with the relay. Its handler responds with the path and the body of the request.
+// relay starts a server with the relay. Its handler responds with the path and the body of the request; for the path /late
+// it waits before.
 func relay(t *testing.T, f relayFunc) (addr string, server *http.Server) {
 	t.Helper()
 	l, err := httpguard.Listen(t.Context(), "127.0.0.1:0")
@@ -45,6 +50,9 @@ func relay(t *testing.T, f relayFunc) (addr string, server *http.Server) {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				return
+			}
+			if r.URL.Path == "/late" {
+				<-time.After(late)
 			}
 			_, _ = fmt.Fprintf(w, "net/http %s %s", r.RequestURI, body)
 		}),
@@ -153,6 +161,23 @@ func TestRelay_pipelining(t *testing.T) {
 	}
 }
 
+// The deadline of a relay's write must not end a response of net/http on the same connection.
+func TestRelay_deadlineOfWriteEnds(t *testing.T) {
+	t.Parallel()
+	addr, _ := relay(t, func(c httprelay.Conn, _ *httprelay.Request) httprelay.Result {
+		if c.WriteUntil([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), time.Now().Add(late/2)) != nil {
+			return httprelay.Ended
+		}
+		return httprelay.Served
+	})
+	conn, in := connect(t, addr)
+	for _, c := range [][2]string{{"/fast", ""}, {"/late", "net/http /late "}, {"/fast", ""}} {
+		_, err := io.WriteString(conn, "GET "+c[0]+" HTTP/1.1\r\nHost: h\r\n\r\n")
+		require.NoError(t, err)
+		require.Equal(t, c[1], next(t, in))
+	}
+}
+
 func TestRelay_closes(t *testing.T) {
 	t.Parallel()
 	addr, _ := relay(t, echo)
@@ -250,7 +275,7 @@ func TestRelay_serverCloses(t *testing.T) {
 	t.Parallel()
 	began, gone := make(chan struct{}), make(chan struct{})
 	addr, server := relay(t, func(c httprelay.Conn, _ *httprelay.Request) httprelay.Result {
-		c.Watch(func() { close(gone) })
+		c.Watch(func() { c.Interrupt(); close(gone) })
 		defer c.Unwatch()
 		close(began)
 		<-gone
