@@ -134,5 +134,16 @@ func (s *Source) New(p Prefix) string {
 	if err != nil {
 		panic(fmt.Sprintf("id: read random bytes: %v", err))
 	}
-	return string(p) + "_" + strings.ToLower(u.String())
+	text := make([]byte, 0, len(p)+1+ulid.EncodedSize)
+	text = append(append(text, p...), '_')
+	text = text[:cap(text)]
+	if err := u.MarshalTextTo(text[len(p)+1:]); err != nil {
+		panic(fmt.Sprintf("id: encode a ULID: %v", err)) // the length is right
+	}
+	for i := len(p) + 1; i < len(text); i++ {
+		if c := text[i]; 'A' <= c && c <= 'Z' {
+			text[i] = c + ('a' - 'A')
+		}
+	}
+	return string(text)
 }
