@@ -45,7 +45,8 @@ type exchange struct {
 	in     Request
 	waits  Waits
 	stop   func() bool // cancels the context.AfterFunc that closes conn
-	sent   chan error  // receives the result of send, once
+	sent   chan error  // receives the result of send, once; nil if send has ended with the error unsent
+	unsent error
 	keep   bool
 
 	// wrote is when the last write to conn that took a byte began, zero if none did: the end of a write is read too late if
@@ -62,13 +63,14 @@ type exchange struct {
 // try sends the request on one connection and returns when the headers of the response have arrived. If it fails, it
 // closes the connection, at least for writing.
 func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, error) {
-	ex := &exchange{client: c, conn: conn, in: in, waits: c.waits(in.Waits), sent: make(chan error, 1)}
+	ex := &exchange{client: c, conn: conn, in: in, waits: c.waits(in.Waits)}
 	conn.received, conn.late = false, false
 	ex.stop = context.AfterFunc(ctx, ex.cut)
 	if in.Interrupt == nil && (in.Body == nil || in.Length >= 0 && in.Length <= inline) {
-		ex.sent <- ex.send() // neither reading the body nor writing it can block
+		ex.unsent = ex.send() // neither reading the body nor writing it can block
 	} else {
 		// The engine may respond before it has read the body.
+		ex.sent = make(chan error, 1)
 		go func() { ex.sent <- ex.send() }()
 	}
 	resp, err := ex.head()
@@ -86,6 +88,14 @@ func (e *exchange) end() error {
 	if e.in.Interrupt != nil {
 		e.in.Interrupt()
 	}
+	return e.awaitSent()
+}
+
+// awaitSent waits until send has ended, and returns its result. It is called once.
+func (e *exchange) awaitSent() error {
+	if e.sent == nil {
+		return e.unsent
+	}
 	return <-e.sent
 }
 
@@ -95,17 +105,20 @@ func (e *exchange) leave(err error) error {
 	if e.in.aside || !errors.Is(err, errNothing) || !e.conn.late {
 		return e.end()
 	}
-	select {
-	case sent := <-e.sent:
-		if sent != nil {
-			_ = e.conn.Close()
-			return sent
+	if e.sent != nil {
+		select {
+		case e.unsent = <-e.sent:
+			e.sent = nil
+		default: // the request is still being sent
+			return e.end()
 		}
-		e.client.abandoned.add(e.conn, e.client.Clock.Now(), e.waits.FirstByte)
-		return nil
-	default: // the request is still being sent
-		return e.end()
 	}
+	if e.unsent != nil {
+		_ = e.conn.Close()
+		return e.unsent
+	}
+	e.client.abandoned.add(e.conn, e.client.Clock.Now(), e.waits.FirstByte)
+	return nil
 }
 
 // source reads the request body. It stores a read error, so that this error can be distinguished from one of the
@@ -140,9 +153,9 @@ func (p paced) Write(b []byte) (int, error) {
 }
 
 func (e *exchange) send() error {
-	out, done := e.client.writer(paced{e})
-	defer done()
-	_, err := out.Write(httprelay.AppendRequest(out.AvailableBuffer(), e.in.Method, e.in.Target.RequestURI(), e.conn.to.Addr, e.in.Header, e.in.Length,
+	out := e.client.takeWriter(paced{e})
+	defer e.client.giveWriter(out)
+	_, err := out.Write(httprelay.AppendRequest(out.AvailableBuffer(), e.in.Method, e.in.Target, e.conn.to.Addr, e.in.Header, e.in.Length,
 		e.in.Body != nil))
 	if err == nil && e.in.Interrupt != nil {
 		err = out.Flush() // the body may take a while, and the engine may refuse it because of the head
@@ -270,6 +283,9 @@ const sendEnds = 10 * time.Millisecond
 
 // ended reports whether send has ended, and returns its result.
 func (e *exchange) ended() (bool, error) {
+	if e.sent == nil {
+		return true, e.unsent
+	}
 	select {
 	case err := <-e.sent:
 		return true, err

@@ -67,7 +67,7 @@ func TestRequestSentAgain(t *testing.T) {
 			c.Clock = clk
 			if !tc.fresh {
 				warm := post("x")
-				warm.Target.Path = "/warm"
+				warm.Target = "/warm"
 				a, err := c.Do(t.Context(), to, warm)
 				require.NoError(t, err)
 				require.Equal(t, "ok", whole(t, a))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/httprelay"
@@ -74,7 +73,7 @@ func (c *Client) request(ctx context.Context, t Target, within time.Duration) Ve
 	conn.wait = c.silences.begin(t.Engine, c.Clock)
 	defer conn.wait.end()
 	resp, err := c.try(limited, conn, Request{
-		Method: http.MethodPost, Target: &url.URL{Path: path}, Body: bytes.NewReader(body), Length: int64(len(body)),
+		Method: http.MethodPost, Target: path, Body: bytes.NewReader(body), Length: int64(len(body)),
 		Header: httprelay.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Authorization", Value: "Bearer " + t.APIKey.Reveal()}},
 	})
 	switch {

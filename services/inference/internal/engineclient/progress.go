@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +31,7 @@ func (c *Client) progress(ctx context.Context, t Target, within time.Duration) (
 	}
 	conn.wait = (&silences{}).begin(t.Engine, c.Clock) // these bytes do not end the engine's silence
 	resp, err := c.try(ctx, conn, Request{
-		Method: http.MethodGet, Target: &url.URL{Path: "/metrics"}, Header: httprelay.Header{{Name: "Authorization", Value: "Bearer " + t.APIKey.Reveal()}},
+		Method: http.MethodGet, Target: "/metrics", Header: httprelay.Header{{Name: "Authorization", Value: "Bearer " + t.APIKey.Reveal()}},
 		aside: true,
 	})
 	if err != nil {

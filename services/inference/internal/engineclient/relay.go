@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"sync"
 	"time"
 
@@ -71,7 +70,7 @@ var (
 type Request struct {
 	Method string
 	// Target is the path and query of the request line.
-	Target *url.URL
+	Target string
 	// Header is sent unchanged, after Host and the line that announces the body.
 	Header httprelay.Header
 	// Body may be nil. Replay returns the body again from its beginning; it is nil if that is impossible.
@@ -112,20 +111,22 @@ type Client struct {
 	pool      pool
 	silences  silences
 	abandoned abandoned
-	writers   sync.Pool // of *bufio.Writer with bufferSize, see writer
+	writers   sync.Pool // of *bufio.Writer with bufferSize, see takeWriter
 }
 
-// writer returns a buffered writer to w. The function done must be called when nothing is written to it any more.
-func (c *Client) writer(w io.Writer) (out *bufio.Writer, done func()) {
+// takeWriter returns a buffered writer to w. It must be given back when nothing is written to it any more.
+func (c *Client) takeWriter(w io.Writer) *bufio.Writer {
 	out, ok := c.writers.Get().(*bufio.Writer)
 	if !ok {
 		out = bufio.NewWriterSize(nil, bufferSize)
 	}
 	out.Reset(w)
-	return out, func() {
-		out.Reset(nil) // also forgets an error, and what was not written because of it
-		c.writers.Put(out)
-	}
+	return out
+}
+
+func (c *Client) giveWriter(out *bufio.Writer) {
+	out.Reset(nil) // also forgets an error, and what was not written because of it
+	c.writers.Put(out)
 }
 
 // Do sends the request and returns when the headers of the response have arrived. When ctx ends, the exchange is cut,

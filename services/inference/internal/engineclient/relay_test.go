@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,7 +76,7 @@ func client(t *testing.T) *engineclient.Client {
 
 func post(body string) engineclient.Request {
 	return engineclient.Request{
-		Method: http.MethodPost, Target: &url.URL{Path: "/v1/x", RawQuery: "a=b"}, Header: httprelay.Header{{Name: "X-A", Value: "b"}},
+		Method: http.MethodPost, Target: "/v1/x?a=b", Header: httprelay.Header{{Name: "X-A", Value: "b"}},
 		Body: strings.NewReader(body), Replay: func() io.Reader { return strings.NewReader(body) }, Length: int64(len(body)),
 	}
 }
@@ -212,7 +211,7 @@ func TestBlockedBodyInterrupted(t *testing.T) {
 	})
 	b := newBlocked()
 	a, err := client(t).Do(t.Context(), engineclient.Engine{Addr: addr}, engineclient.Request{
-		Method: "POST", Target: &url.URL{Path: "/"}, Body: io.MultiReader(strings.NewReader("some"), b), Interrupt: b.interrupt, Length: -1,
+		Method: "POST", Target: "/", Body: io.MultiReader(strings.NewReader("some"), b), Interrupt: b.interrupt, Length: -1,
 	})
 	require.NoError(t, err)
 	body, err := io.ReadAll(a)
@@ -280,7 +279,7 @@ func TestTimeouts(t *testing.T) {
 	c = client(t)
 	c.Timeouts.Idle = time.Second
 	in := post("x")
-	in.Target = &url.URL{Path: "/pause"}
+	in.Target = "/pause"
 	a, err := c.Do(t.Context(), engineclient.Engine{Addr: addr}, in)
 	require.NoError(t, err)
 	_, err = io.ReadAll(a)

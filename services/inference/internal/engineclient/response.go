@@ -206,7 +206,7 @@ func (a *Response) endChunks() error {
 func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 	a.ex.conn.wait.end() // both sides of an upgraded connection may be silent for long
 	uncut := a.ex.stop()
-	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
+	if err := a.ex.awaitSent(); err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
 		_ = a.ex.conn.Close()
 		return nil, nil, false
 	}

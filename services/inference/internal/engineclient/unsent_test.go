@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +46,7 @@ func TestLostBeforeFirstByteWritten(t *testing.T) {
 			c := &Client{Timeouts: Timeouts{Send: time.Minute, FirstByte: time.Minute}, Clock: clock.Real()}
 			conn := newLink(deadConn{}, deadConn{}, Engine{})
 			conn.reused = tc.reused
-			tc.in.Method, tc.in.Target = http.MethodPost, &url.URL{Path: "/"}
+			tc.in.Method, tc.in.Target = http.MethodPost, "/"
 			_, err := c.try(t.Context(), conn, tc.in)
 			require.ErrorIs(t, err, tc.want)
 			require.Equal(t, tc.reused, errors.Is(err, errStale))
@@ -61,7 +60,7 @@ func TestEndBeforeFirstByteWritten(t *testing.T) {
 	ctx, cut := context.WithCancelCause(t.Context())
 	cut(errReset)
 	c := &Client{Timeouts: Timeouts{Connect: time.Minute}, Clock: clock.Real()}
-	_, err := c.Do(ctx, Engine{Addr: "127.0.0.1:1"}, Request{Method: http.MethodGet, Target: &url.URL{Path: "/"}})
+	_, err := c.Do(ctx, Engine{Addr: "127.0.0.1:1"}, Request{Method: http.MethodGet, Target: "/"})
 	require.ErrorIs(t, err, ErrUnsent)
 	require.ErrorIs(t, err, errReset)
 }

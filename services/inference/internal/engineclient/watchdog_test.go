@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,7 +105,7 @@ func (h *watchHarness) call(d *Watchdog, path string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if a, err := d.Client.Do(ctx, h.target().Engine, Request{Method: http.MethodPost, Target: &url.URL{Path: path}}); err == nil {
+		if a, err := d.Client.Do(ctx, h.target().Engine, Request{Method: http.MethodPost, Target: path}); err == nil {
 			_, _ = io.Copy(io.Discard, a)
 			_ = a.Close()
 		}

@@ -40,7 +40,9 @@ type exchange struct {
 	a       *admitted
 	rec     *traffic.Call
 	flight  traffic.Flight
-	reader  *usage.Request // reads the request body for rec; nil without a body, and after noteRequest
+	wanted  usage.Request  // reads the request body for rec
+	reader  *usage.Request // wanted; nil without a body, and after noteRequest
+	found   usage.Response // reads the response body for rec
 	began   time.Time
 	client  client
 	in      engineclient.Request
@@ -113,7 +115,14 @@ func (e *exchange) relay(ctx context.Context) {
 
 // exchange creates the exchange of a call and its record. The caller must end its flight.
 func (p *Proxy) exchange(ctx context.Context, c client, a *admitted) *exchange {
-	e := &exchange{Proxy: p, ctx: ctx, a: a, began: p.Clock.Now(), client: c}
+	e := &exchange{}
+	p.begin(ctx, e, c, a)
+	return e
+}
+
+// begin begins the exchange of a call and its record. The caller must end its flight.
+func (p *Proxy) begin(ctx context.Context, e *exchange, c client, a *admitted) {
+	e.Proxy, e.ctx, e.a, e.began, e.client = p, ctx, a, p.Clock.Now(), c
 	rev := a.deployment.Promoted
 	e.rec = &traffic.Call{
 		RequestID: a.requestID, At: startOf(a.requestID, e.began), DeploymentID: a.deployment.ID, RevisionID: rev.ID, RevisionNumber: rev.Number,
@@ -125,7 +134,6 @@ func (p *Proxy) exchange(ctx context.Context, c client, a *admitted) *exchange {
 		deploymentID = ""
 	}
 	e.flight = p.Tally.Begin(deploymentID)
-	return e
 }
 
 // startOf returns the time at which a call is recorded: that of its id, so that the id is a position in lists, unless the
@@ -140,7 +148,7 @@ func startOf(requestID string, began time.Time) time.Time {
 
 // prepare reads a small body completely. A large body, or one of unknown length, is streamed.
 func (e *exchange) prepare(own *caller, r *http.Request) error {
-	e.in = engineclient.Request{Method: e.a.method, Target: e.a.target, Length: e.a.length}
+	e.in = engineclient.Request{Method: e.a.method, Target: e.a.line, Length: e.a.length}
 	if !e.a.older {
 		e.in.Informational = e.informational // a client of HTTP/1.0 takes a 1xx response for the final one
 	}
@@ -171,7 +179,8 @@ func (e *exchange) stream(own *caller, body *upload) error {
 	if err := own.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("enable full duplex: %w", err)
 	}
-	e.reader = usage.NewRequest(e.a.header, e.defect)
+	e.reader = &e.wanted
+	e.reader.Start(e.a.header, e.defect)
 	e.upload, e.in.Body = body, &tee{body, e.reader}
 	e.in.Interrupt = func() {
 		// Do not interrupt a body that has ended: the connection may already carry another request.
@@ -194,7 +203,8 @@ func (e *exchange) hold(whole []byte) {
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
 	}
-	e.reader = usage.NewRequest(e.a.header, e.defect)
+	e.reader = &e.wanted
+	e.reader.Start(e.a.header, e.defect)
 	e.reader.Take(whole)
 	e.noteRequest()
 	e.in.Replay = func() io.Reader { return bytes.NewReader(whole) }
@@ -326,7 +336,7 @@ type Guest struct {
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	in := requestOf(r)
 	a := &admitted{
-		request: in, token: &routing.Token{}, prefix: g.Prefix, target: g.Target, requestID: g.RequestID, socket: upgrades(in.header), guest: true, capture: g.Capture,
+		request: in, token: &routing.Token{}, prefix: g.Prefix, target: g.Target, line: g.Target.RequestURI(), requestID: g.RequestID, socket: upgrades(in.header), guest: true, capture: g.Capture,
 		deployment: &routing.Deployment{ID: g.Session, Promoted: &routing.Revision{Number: g.Number, Replicas: []*routing.Replica{g.Replica}}},
 	}
 	if err := p.fits(in, enginepath.Good); err != nil {

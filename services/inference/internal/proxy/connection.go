@@ -20,8 +20,9 @@ func (p *Proxy) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
 	if r.Length > min(readFirst, p.MaxBody) || r.Method == http.MethodHead {
 		return httprelay.Declined
 	}
-	a, err := p.admit(plainRequest(r))
-	if err != nil || a.socket {
+	d := &direct{}
+	a := &d.admitted
+	if a.request = d.request.plain(r); p.admit(a) != nil || a.socket {
 		return httprelay.Declined
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -32,15 +33,25 @@ func (p *Proxy) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
 	}
 	defer p.Lease.Leave(&a.open)
 	a.requestID = p.IDs.New(id.Request)
-	return p.relayOn(ctx, c, a, r.Close, func() { cut(context.Canceled) })
+	d.connection = connection{conn: c, idle: p.Idle, ctx: ctx, proxy: p, last: r.Close}
+	return p.relayOn(ctx, d, func() { cut(context.Canceled) })
+}
+
+// direct is a call that package net/http has not seen. It is one value, because each allocation takes time.
+type direct struct {
+	request    request
+	admitted   admitted
+	connection connection
+	exchange   exchange
 }
 
 // relayOn relays one admitted call and records it. The function gone ends the call when the caller has disconnected.
-func (p *Proxy) relayOn(ctx context.Context, c httprelay.Conn, a *admitted, last bool, gone func()) httprelay.Result {
-	own := &connection{conn: c, idle: p.Idle, ctx: ctx, proxy: p, last: last}
-	e := p.exchange(ctx, own, a)
+func (p *Proxy) relayOn(ctx context.Context, d *direct, gone func()) httprelay.Result {
+	a, own, e := &d.admitted, &d.connection, &d.exchange
+	c := own.conn
+	p.begin(ctx, e, own, a)
 	defer e.flight.End()
-	e.in = engineclient.Request{Method: a.method, Target: a.target, Length: a.length, Informational: e.informational}
+	e.in = engineclient.Request{Method: a.method, Target: a.line, Length: a.length, Informational: e.informational}
 	if err := e.read(own); err != nil {
 		e.fail(ctx, err)
 	} else {
@@ -54,10 +65,10 @@ func (p *Proxy) relayOn(ctx context.Context, c httprelay.Conn, a *admitted, last
 	return httprelay.Served
 }
 
-// plainRequest returns what a plain head requests.
-func plainRequest(r *httprelay.Request) *request {
+// plain makes in what a plain head requests, and returns it.
+func (in *request) plain(r *httprelay.Request) *request {
 	path, query, hasQuery := strings.Cut(r.Target, "?")
-	in := &request{method: r.Method, header: r.Header, length: r.Length, http11: true}
+	*in = request{method: r.Method, header: r.Header, length: r.Length, http11: true, sent: r.Target}
 	in.address.Path, in.address.RawQuery, in.address.ForceQuery = path, query, hasQuery && query == ""
 	in.url = &in.address
 	return in
@@ -85,18 +96,20 @@ type connection struct {
 	proxy *Proxy // has the buffers
 	last  bool   // the connection must end with the response
 
-	out     []byte // what was not written yet
-	done    func() // gives out back
-	chunked bool
+	out     []byte  // what was not written yet
+	taken   *[]byte // the buffer of out; nil if it has none
+	inHead  bool    // the head of the response is not complete
+	length  int64   // of the body, -1 if it is sent in chunks
+	hasBody bool    // the status allows a body
 }
 
 func (c *connection) soon() time.Time { return clock.Real().Now().Add(c.idle) }
 
 // buffer makes out ready to be appended to.
 func (c *connection) buffer() {
-	if c.done == nil {
-		c.out, c.done = c.proxy.buffer()
-		c.out = c.out[:0]
+	if c.taken == nil {
+		c.taken = c.proxy.takeBuffer()
+		c.out = (*c.taken)[:0]
 	}
 }
 
@@ -121,9 +134,19 @@ func (c *connection) begin(status int, h httprelay.Header, length int64, last bo
 		c.out = clock.Real().Now().AppendFormat(c.out, http.TimeFormat)
 		c.out = append(c.out, "\r\n"...)
 	}
-	if hasBody := status != http.StatusNoContent && status != http.StatusNotModified; hasBody {
-		c.out = httprelay.AppendFraming(c.out, length)
-		c.chunked = length < 0
+	c.inHead, c.length = true, length
+	c.hasBody = status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// endHead appends the end of the head, unless that was done before.
+func (c *connection) endHead() {
+	c.buffer()
+	if !c.inHead {
+		return
+	}
+	c.inHead = false
+	if c.hasBody {
+		c.out = httprelay.AppendFraming(c.out, c.length)
 	}
 	if c.last {
 		c.out = append(c.out, "Connection: close\r\n"...)
@@ -131,15 +154,19 @@ func (c *connection) begin(status int, h httprelay.Header, length int64, last bo
 	c.out = append(c.out, "\r\n"...)
 }
 
-// write implements client.
-func (c *connection) write(p []byte, ended bool) error {
-	c.buffer()
-	if c.chunked {
+// part appends a part of the body.
+func (c *connection) part(p []byte) {
+	c.endHead()
+	if c.length < 0 {
 		c.out = httprelay.AppendChunk(c.out, p)
 	} else {
 		c.out = append(c.out, p...)
 	}
-	if ended {
+}
+
+// write implements client.
+func (c *connection) write(p []byte, ended bool) error {
+	if c.part(p); ended {
 		return nil
 	}
 	return c.flush()
@@ -147,8 +174,10 @@ func (c *connection) write(p []byte, ended bool) error {
 
 // end implements client.
 func (c *connection) end(trailer httprelay.Header) error {
-	if c.chunked {
-		c.buffer()
+	if c.inHead && len(trailer) == 0 {
+		c.length = max(c.length, 0) // the body is empty, whatever its length was to be
+	}
+	if c.endHead(); c.length < 0 && c.hasBody {
 		c.out = httprelay.AppendLastChunk(c.out, trailer)
 	}
 	return c.flush()
@@ -171,10 +200,9 @@ func (c *connection) flush() error {
 
 // farewell implements client.
 func (c *connection) farewell(p []byte) {
-	if c.chunked {
-		p = httprelay.AppendChunk(nil, p)
-	}
-	c.conn.Farewell(p, clock.Real().Now().Add(farewellWithin))
+	c.part(p)
+	c.conn.Farewell(c.out, clock.Real().Now().Add(farewellWithin))
+	c.settle()
 }
 
 // refuse implements client.
@@ -185,7 +213,8 @@ func (c *connection) refuse(err *fault.Error, requestID string, last, never bool
 		h.Set(headerShouldRetry, "false")
 	}
 	c.begin(rendered.Status, h, int64(len(rendered.Body)), last || c.ctx.Err() != nil)
-	c.conn.Farewell(append(c.out, rendered.Body...), c.soon())
+	c.part(rendered.Body)
+	c.conn.Farewell(c.out, c.soon())
 	c.settle()
 }
 
@@ -194,8 +223,8 @@ func (c *connection) cutWrites(context.Context) (stop func()) { return func() {}
 
 // settle implements client.
 func (c *connection) settle() {
-	if c.done != nil {
-		c.done()
-		c.out, c.done = nil, nil
+	if c.taken != nil {
+		c.proxy.giveBuffer(c.taken)
+		c.out, c.taken = nil, nil
 	}
 }

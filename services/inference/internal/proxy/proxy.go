@@ -59,21 +59,24 @@ type Proxy struct {
 	drained  chan struct{} // closed by Drain; use stopping to get it
 	making   sync.Once
 	busy     busy
-	buffers  sync.Pool // of *[]byte, see buffer
+	buffers  sync.Pool // of *[]byte, see takeBuffer
 }
 
 // roomForHead is the room in a buffer beside a part of a body: for the head of a response, or the size of a chunk.
 const roomForHead = 4 << 10
 
-// buffer returns a buffer of chunk+roomForHead bytes with any content. The function done must be called when it is not used any more.
-func (p *Proxy) buffer() (buf []byte, done func()) {
-	kept, ok := p.buffers.Get().(*[]byte)
+// takeBuffer returns a buffer of chunk+roomForHead bytes with any content. It must be given back when it is not used any
+// more.
+func (p *Proxy) takeBuffer() *[]byte {
+	buf, ok := p.buffers.Get().(*[]byte)
 	if !ok {
 		made := make([]byte, chunk+roomForHead)
-		kept = &made
+		buf = &made
 	}
-	return *kept, func() { p.buffers.Put(kept) }
+	return buf
 }
+
+func (p *Proxy) giveBuffer(buf *[]byte) { p.buffers.Put(buf) }
 
 // Drain makes the proxy refuse new calls from now on. Open calls continue; a WebSocket ends at
 // its next pause.
@@ -115,6 +118,7 @@ type admitted struct {
 	deployment *routing.Deployment
 	prefix     string // the caller's path to the engine, without /v1
 	target     *url.URL
+	line       string // target as a request line has it
 	requestID  string
 	socket     bool    // the call is a WebSocket handshake
 	guest      bool    // the call is one of Guest, and deployment has the id of its session
@@ -124,9 +128,8 @@ type admitted struct {
 
 // ServeHTTP implements http.Handler. The order of its checks is fixed and tested.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	requestID, in := p.requestID(r), requestOf(r)
-	a, err := p.admit(in)
-	if err != nil {
+	requestID, a := p.requestID(r), &admitted{request: requestOf(r)}
+	if err := p.admit(a); err != nil {
 		p.refuse(r.Context(), w, err, requestID)
 		return
 	}
@@ -135,7 +138,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	if !ok {
 		// The token, the lease or the deployment has changed since admit. Run the checks again to find the reason.
-		if _, err = p.admit(in); err == nil {
+		err := p.admit(a)
+		if err == nil {
 			err = LeaseExpired()
 		}
 		p.refuse(r.Context(), w, err, requestID)
@@ -215,43 +219,51 @@ func badToken() *fault.Error {
 	return fault.New(fault.Unauthenticated, "token_invalid", "the deployment token is missing, malformed or revoked")
 }
 
-// admit runs the checks. It uses only the current snapshot and calls no other service.
-func (p *Proxy) admit(r *request) (*admitted, *fault.Error) {
+// admit runs the checks on a.request, and sets what follows from them. It uses only the current snapshot and calls no
+// other service.
+func (p *Proxy) admit(a *admitted) *fault.Error {
+	r := a.request
 	path, verdict := enginepath.Read(r.url)
 	switch {
 	case verdict == enginepath.Bad && path.Prefix == "":
-		return nil, enginepath.BadPath()
+		return enginepath.BadPath()
 	case path.ID == "" || path.Number != "":
-		return nil, enginepath.NotFound()
+		return enginepath.NotFound()
 	}
 	if err := p.Draining(); err != nil {
-		return nil, err
+		return err
 	}
 	if !p.Lease.Valid() {
-		return nil, LeaseExpired()
+		return LeaseExpired()
 	}
 	sum, err := bearer(r.header)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	token, ok := p.Lease.Token(sum)
 	if !ok {
-		return nil, badToken()
+		return badToken()
 	}
 	d, ok := p.Lease.Deployment(path.ID)
 	if !ok {
-		return nil, fault.Absentf("deployment", path.ID)
+		return fault.Absentf("deployment", path.ID)
 	}
 	if token.DeploymentID != path.ID {
-		return nil, fault.New(fault.Forbidden, "token_of_another_deployment", "this token belongs to another deployment")
+		return fault.New(fault.Forbidden, "token_of_another_deployment", "this token belongs to another deployment")
 	}
 	if err := p.serves(d); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.fits(r, verdict); err != nil {
-		return nil, err
+		return err
 	}
-	return &admitted{request: r, token: token, sum: sum, deployment: d, prefix: path.Prefix, target: path.At(r.url), socket: upgrades(r.header)}, nil
+	a.token, a.sum, a.deployment, a.prefix, a.target, a.socket = token, sum, d, path.Prefix, path.At(r.url), upgrades(r.header)
+	if r.sent != "" {
+		a.line = r.sent[len(path.Prefix):]
+	} else {
+		a.line = a.target.RequestURI()
+	}
+	return nil
 }
 
 // bearer returns the hash of the deployment token in the Authorization header. It returns an error unless there is

@@ -16,7 +16,8 @@ type request struct {
 	// http11 is true if the caller speaks HTTP/1.1, and older if it speaks HTTP/1.0. Otherwise it speaks HTTP/2.
 	http11, older bool
 
-	address url.URL // what url points to, if package net/http has not parsed it
+	sent    string  // the path and query of a plain request, as they were sent
+	address url.URL // what url points to, in a plain request
 }
 
 func requestOf(r *http.Request) *request {

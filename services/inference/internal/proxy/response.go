@@ -22,7 +22,8 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	e.client.begin(a.Status, callerHeader(a.Header, e.redirect(), e.a.requestID), a.Length, e.endsConnection())
 	e.rec.Status = int32(a.Status)
 	stream := isStream(a.Header)
-	body := usage.NewResponse(stream, a.Header, e.defect)
+	body := &e.found
+	body.Start(stream, a.Header, e.defect)
 	defer body.Close()
 	e.rec.Stream = e.rec.Stream || stream
 	err := e.pump(a, body)
@@ -74,8 +75,9 @@ func (e *exchange) pump(a *engineclient.Response, body *usage.Response) error {
 
 // pass copies the part of the body that has arrived, and reports whether the body has ended.
 func (e *exchange) pass(a *engineclient.Response, body *usage.Response) (ended bool, err error) {
-	buf, done := e.buffer()
-	defer done()
+	taken := e.takeBuffer()
+	defer e.giveBuffer(taken)
+	buf := *taken
 	n, err := a.Read(buf[:chunk])
 	ended = errors.Is(err, io.EOF)
 	if n > 0 {

@@ -96,7 +96,7 @@ func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, a *admitted) 
 	e := p.exchange(ctx, own, a)
 	defer e.flight.End()
 	e.rec.Stream = true
-	e.in = engineclient.Request{Method: a.method, Target: a.target, Upgrade: true, Informational: e.informational}
+	e.in = engineclient.Request{Method: a.method, Target: a.line, Upgrade: true, Informational: e.informational}
 	if answer, err := e.dial(ctx); err != nil {
 		e.fail(ctx, err)
 	} else {

@@ -144,7 +144,8 @@ func (broken) Read([]byte) (int, error) { panic("index out of range") }
 func TestUnpacker_panic(t *testing.T) {
 	t.Parallel()
 	var defects []error
-	r := NewResponse(false, encoded(jsonHeader(), "gzip"), func(err error) { defects = append(defects, err) })
+	r := &Response{}
+	r.Start(false, encoded(jsonHeader(), "gzip"), func(err error) { defects = append(defects, err) })
 	r.unpack.out = broken{}
 	for range 3 {
 		r.Take([]byte("x"))

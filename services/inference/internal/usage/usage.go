@@ -16,31 +16,40 @@ type Found struct {
 	Failed bool
 }
 
-// Response reads the body of a response. Its methods must not be called concurrently.
+// Response reads the body of a response, after Start. Its methods must not be called concurrently.
 type Response struct {
 	stream bool
 	events events    // its scanner also reads a response that is not a stream
 	unpack *unpacker // nil without a Content-Encoding
-	take   func([]byte)
 }
 
-// NewResponse returns a reader of the body of a response with the given headers. The parameter stream is true if it is
-// an event stream. The function defect is called if a decompressor panics, at most once.
-func NewResponse(stream bool, h httprelay.Header, defect func(error)) *Response {
-	r := &Response{stream: stream}
+// Start begins to read the body of a response with the given headers. The parameter stream is true if it is an event
+// stream. The function defect is called if a decompressor panics, at most once.
+func (r *Response) Start(stream bool, h httprelay.Header, defect func(error)) {
+	*r = Response{stream: stream}
 	r.events.json.start(top)
-	if r.take = r.events.json.take; stream {
-		r.take = r.events.take
-	}
 	if encoding := encodingOf(h); encoding != "" {
-		r.unpack = &unpacker{encoding: encoding, to: r.take, defect: defect}
-		r.take = r.unpack.take
+		r.unpack = &unpacker{encoding: encoding, to: r.takePlain, defect: defect}
 	}
-	return r
 }
 
 // Take reads the next part of the body. It does not keep p.
-func (r *Response) Take(p []byte) { r.take(p) }
+func (r *Response) Take(p []byte) {
+	if r.unpack != nil {
+		r.unpack.take(p)
+		return
+	}
+	r.takePlain(p)
+}
+
+// takePlain reads the next part of a body without Content-Encoding.
+func (r *Response) takePlain(p []byte) {
+	if r.stream {
+		r.events.take(p)
+		return
+	}
+	r.events.json.take(p)
+}
 
 // AtBorder reports whether the response is an event stream without Content-Encoding that so far ends with a complete
 // event, so that another event may follow.
@@ -62,32 +71,41 @@ type Wanted struct {
 	Stream bool
 }
 
-// Request reads the body of a request: JSON, or a form of the type multipart/form-data. Its methods must not be called
+// Request reads the body of a request, after Start: JSON, or a form of the type multipart/form-data. Its methods must not be called
 // concurrently.
 type Request struct {
 	body   scanner
 	form   *form     // nil if the body is not a form
 	unpack *unpacker // nil without a Content-Encoding
-	take   func([]byte)
 }
 
-// NewRequest returns a reader of the body of a request with the given headers. The function defect is called if a
-// decompressor panics, at most once.
-func NewRequest(h httprelay.Header, defect func(error)) *Request {
-	r := &Request{form: newForm(h.Get("Content-Type"))}
+// Start begins to read the body of a request with the given headers. The function defect is called if a decompressor
+// panics, at most once.
+func (r *Request) Start(h httprelay.Header, defect func(error)) {
+	*r = Request{form: newForm(h.Get("Content-Type"))}
 	r.body.start(request)
-	if r.take = r.body.take; r.form != nil {
-		r.take = r.form.take
-	}
 	if encoding := encodingOf(h); encoding != "" {
-		r.unpack = &unpacker{encoding: encoding, to: r.take, defect: defect}
-		r.take = r.unpack.take
+		r.unpack = &unpacker{encoding: encoding, to: r.takePlain, defect: defect}
 	}
-	return r
 }
 
 // Take reads the next part of the body. It does not keep p.
-func (r *Request) Take(p []byte) { r.take(p) }
+func (r *Request) Take(p []byte) {
+	if r.unpack != nil {
+		r.unpack.take(p)
+		return
+	}
+	r.takePlain(p)
+}
+
+// takePlain reads the next part of a body without Content-Encoding.
+func (r *Request) takePlain(p []byte) {
+	if r.form != nil {
+		r.form.take(p)
+		return
+	}
+	r.body.take(p)
+}
 
 // Close ends the reading and returns what the body contained. It may be called again.
 func (r *Request) Close() Wanted {

@@ -12,10 +12,16 @@ import (
 )
 
 func newResponse(h httprelay.Header) *Response {
-	return NewResponse(strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"), h, func(err error) { panic(err) })
+	var r Response
+	r.Start(strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"), h, func(err error) { panic(err) })
+	return &r
 }
 
-func newRequest(h httprelay.Header) *Request { return NewRequest(h, func(err error) { panic(err) }) }
+func newRequest(h httprelay.Header) *Request {
+	var r Request
+	r.Start(h, func(err error) { panic(err) })
+	return &r
+}
 
 // read returns what a response contains. It reads the body in parts of the given size.
 func read(h httprelay.Header, body string, size int) Found {
