@@ -44,7 +44,7 @@ func headEnd(b []byte, from int) (end, checked int, reason string) {
 		switch {
 		case n == 0 || line[n-1] != '\r':
 			return 0, from, reasonBareLF
-		case n == 1 && from == 0:
+		case from == 0 && line[0] == '\r': // net/http skips a CR after some requests
 			return 0, from, reasonEmpty
 		case n == 1:
 			return from + 2, from, ""

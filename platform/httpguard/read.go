@@ -112,7 +112,11 @@ func (r *checkedReader) grow() {
 
 // keep replaces what is held by the given bytes, which may be a part of it.
 func (r *checkedReader) keep(rest, more []byte) {
-	r.held = append(append(r.held[:0], rest...), more...)
+	if len(more) > 0 || len(rest) == 0 && cap(r.held) > headSize {
+		r.held = slices.Concat(rest, more) // an idle connection holds no large buffer
+	} else {
+		r.held = append(r.held[:0], rest...)
+	}
 	r.checked, r.unscanned = 0, len(r.held) > 0
 }
 

@@ -55,6 +55,7 @@ type relayed struct {
 	farewell    bool          // the last write has begun, so Interrupt must not end it
 	stopped     bool          // the watcher must not run
 	watching    chan struct{} // closed when the watcher has ended; nil if none runs
+	watched     bool          // the watcher has replaced the read deadline
 	gone        func()
 	ahead       []byte // what the watcher has read
 }
@@ -73,7 +74,7 @@ func (c *conn) relay() {
 		if !ok {
 			return
 		}
-		c.relayed.body = r.held[end:]
+		c.relayed.start(r.held[end:])
 		c.use.active.Store(true)
 		switch c.relayed.Relay.Relay(c, request) {
 		case httprelay.Declined:
@@ -87,9 +88,17 @@ func (c *conn) relay() {
 		c.connections.idle(c)
 		c.connections.notify()
 		c.relayed.served = true
+		r.heads = 1
 		r.keep(c.relayed.body, c.relayed.ahead)
-		c.relayed.body, c.relayed.ahead = nil, c.relayed.ahead[:0]
+		c.relayed.body, c.relayed.ahead = nil, nil
 	}
+}
+
+// start begins a request. The parameter body is what has arrived of its body, and what follows that.
+func (r *relayed) start(body []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.body, r.farewell = body, false
 }
 
 // awaitHead reads until a whole head has arrived, and returns its length. ok is false if the head cannot be a plain one, or
@@ -105,7 +114,7 @@ func (c *conn) awaitHead() (end int, ok bool) {
 		if end > 0 {
 			return end, true
 		}
-		if c.relayed.limitHead(len(r.held) > 0 && !began) != nil {
+		if !began && c.relayed.limitHead(len(r.held) > 0) != nil {
 			return 0, false
 		}
 		began = len(r.held) > 0
@@ -114,7 +123,9 @@ func (c *conn) awaitHead() (end int, ok bool) {
 		r.held = r.held[:len(r.held)+n]
 		r.unscanned = len(r.held) > 0
 		if err != nil {
-			return 0, false // the next read of package net/http fails, too
+			// The next read of package net/http fails, too, unless it sets a new deadline before.
+			c.relayed.ended = c.relayed.served && errors.Is(err, os.ErrDeadlineExceeded)
+			return 0, false
 		}
 	}
 }
@@ -155,7 +166,12 @@ func (c *conn) ReadBody(p []byte, until time.Time) error {
 	if err := r.unlessInterrupted(r.tcp.SetReadDeadline, until); err != nil {
 		return err
 	}
-	_, err := io.ReadFull(c.TCPConn, p[n:])
+	m, err := io.ReadFull(c.TCPConn, p[n:])
+	if err != nil {
+		// The connection is closed after the response, and lingers for the rest of the body.
+		c.reader.left = int64(len(p) - n - m)
+		c.reader.sending.Store(true)
+	}
 	return err //nolint:wrapcheck // the relay wraps it
 }
 
@@ -166,7 +182,17 @@ func (c *conn) WriteUntil(p []byte, until time.Time) error {
 		return err
 	}
 	_, err := c.TCPConn.Write(p)
+	if err != nil {
+		c.relayed.breakOff()
+	}
 	return err //nolint:wrapcheck // the relay wraps it
+}
+
+// breakOff records that the connection must end, because only a part of a write may have been sent.
+func (r *relayed) breakOff() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.interrupted = true
 }
 
 // Farewell implements httprelay.Conn.
@@ -177,7 +203,10 @@ func (c *conn) Farewell(p []byte, until time.Time) {
 	err := r.tcp.SetWriteDeadline(until)
 	r.mu.Unlock()
 	if err == nil {
-		_, _ = c.TCPConn.Write(p) // an error does not matter: the client is gone
+		_, err = c.TCPConn.Write(p)
+	}
+	if err != nil {
+		r.breakOff()
 	}
 }
 
@@ -230,10 +259,12 @@ func (c *conn) Unwatch() {
 	if watching != nil {
 		_ = r.tcp.SetReadDeadline(time.Unix(1, 0)) // fails only if the connection is closed
 	}
+	if r.watched {
+		r.armed, r.watched = time.Time{}, false
+	}
 	r.mu.Unlock()
 	if watching != nil {
 		<-watching
-		r.armed = time.Time{}
 	}
 }
 
@@ -270,6 +301,6 @@ func (r *relayed) begin(ended chan struct{}) (gone func(), open bool) {
 	if r.stopped || r.interrupted || r.watching != nil {
 		return nil, false
 	}
-	r.watching = ended
+	r.watching, r.watched = ended, true
 	return r.gone, r.tcp.SetReadDeadline(time.Time{}) == nil
 }

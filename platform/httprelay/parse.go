@@ -85,7 +85,7 @@ func ParseResponse(head []byte) (r Response, ok bool) {
 	}
 	first, lines, more := strings.Cut(lines, "\r\n")
 	rest, ok := strings.CutPrefix(first, "HTTP/1.1 ")
-	if !ok || len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' {
+	if !ok || len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' || !isValue(rest) {
 		return r, false
 	}
 	status, err := strconv.ParseUint(rest[:3], 10, 16)
@@ -195,15 +195,16 @@ func plainTarget(target string) bool {
 		}
 	}
 	for i := range len(query) {
-		if c := query[i]; !inPath(c) && c != '%' && c != '?' {
+		if c := query[i]; !inPath(c) && strings.IndexByte("%?!'()*", c) < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// inPath reports whether a path may contain a byte (RFC 3986, appendix A) that no parser changes.
-func inPath(c byte) bool { return alphanumeric(c) || strings.IndexByte("-._~!$&'()*+,=:@/", c) >= 0 }
+// inPath reports whether a path may contain a byte (RFC 3986, appendix A) that no parser changes: package url escapes some
+// of the others.
+func inPath(c byte) bool { return alphanumeric(c) || strings.IndexByte("-._~$&+,=:@/", c) >= 0 }
 
 // plainHost reports whether a host consists of letters, digits, dots and hyphens, or is an IPv6 address, with or without a
 // port.

@@ -28,7 +28,7 @@ func TestParseRequest_notPlain(t *testing.T) {
 	for _, head := range []string{
 		"", "GET", "GET /", "GET / HTTP/1.0", "GET / HTTP/2.0", "get  / HTTP/1.1", "GET  / HTTP/1.1", "GET / HTTP/1.1 ", "GET * HTTP/1.1", "G\tT / HTTP/1.1",
 		"GET http://h/ HTTP/1.1", "GET /%61 HTTP/1.1", "GET /a;b HTTP/1.1", `GET /a\b HTTP/1.1`, "GET /a#b HTTP/1.1", "GET /\x80 HTTP/1.1", "GET /?a b HTTP/1.1",
-		"GET /a[b] HTTP/1.1", "GET /?\"x HTTP/1.1", "GET /?\x7f HTTP/1.1",
+		"GET /a[b] HTTP/1.1", "GET /a(b) HTTP/1.1", "GET /a!b HTTP/1.1", "GET /a*b HTTP/1.1", "GET /a'b HTTP/1.1", "GET /?\"x HTTP/1.1", "GET /?\x7f HTTP/1.1",
 		"GET / HTTP/1.1\r\nHost: ", "GET / HTTP/1.1\r\nHost: a\r\nHost: a", "GET / HTTP/1.1\r\nHost: a b", "GET / HTTP/1.1\r\nHost: a/b", "GET / HTTP/1.1\r\nHost: a@b",
 	} {
 		if !strings.Contains(head, "Host") {
@@ -63,6 +63,7 @@ func TestParseResponse(t *testing.T) {
 		"HTTP/1.1 204 No\r\nContent-Length: 0", "HTTP/1.1 304 No\r\nContent-Length: 0", "HTTP/1.1 103 Early\r\nContent-Length: 0",
 		"HTTP/1.1 101 Switching\r\nContent-Length: 0", "HTTP/1.1 600 X\r\nContent-Length: 0", "HTTP/1.1 2000 X\r\nContent-Length: 0",
 		"HTTP/1.1 20 X\r\nContent-Length: 0", "HTTP/1.1 +20 X\r\nContent-Length: 0", "HTTP/1.1  200 X\r\nContent-Length: 0", "HTTP/1.1 200OK\r\nContent-Length: 0",
+		"HTTP/1.1 200 OK\nContent-Length: 0\n\nHTTP/1.1 200 OK\r\nContent-Length: 0",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTrailer: x", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nUpgrade: x",
 		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x-own",
