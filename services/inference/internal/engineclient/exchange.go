@@ -191,8 +191,14 @@ var errShort = errors.New("the body is shorter than its Content-Length")
 func sendBody(out *bufio.Writer, body io.Reader, length int64) error {
 	if length >= 0 {
 		n, err := io.Copy(out, io.LimitReader(body, length))
-		if err == nil && n < length {
+		switch {
+		case err == nil && n < length:
 			err = errShort
+		case err == nil:
+			// The caller's side learns only from this read that the body has ended.
+			if _, err = body.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+				err = nil
+			}
 		}
 		return err //nolint:wrapcheck // send wraps it
 	}

@@ -93,8 +93,16 @@ func unexpectedBody(r *http.Response) bool {
 	return r.StatusCode == http.StatusNoContent && (len(r.TransferEncoding) > 0 || length != "" && length != "0")
 }
 
-// Arrived reports whether bytes that follow the head have arrived with it.
-func (a *Response) Arrived() bool { return a.ex.conn.in.Buffered() > 0 }
+// Arrived reports whether a part of the body has arrived, which Read returns at once. It may return false although one has.
+func (a *Response) Arrived() bool {
+	in := a.ex.conn.in
+	if a.parsed != nil || a.left >= 0 {
+		return a.parsed == nil && in.Buffered() > 0
+	}
+	arrived, _ := in.Peek(in.Buffered()) // cannot fail, because it reads only the buffer
+	line := bytes.IndexByte(arrived, '\n')
+	return line >= 0 && line+1 < len(arrived) // more than the size of a chunk
+}
 
 // Wait waits until a part of the body has arrived or cannot arrive, which Read then reports. Meanwhile, the caller needs no
 // buffer.

@@ -173,7 +173,7 @@ func (c *caller) write(p []byte, _ bool) error {
 		return fmt.Errorf("%w: %w", errCaller, context.Cause(c.ctx))
 	}
 	if len(p) > 0 {
-		if _, err := c.w.Write(p); err != nil { //nolint:gosec // relays the bytes of an engine; callerHeader forbids browsers to run them
+		if _, err := c.w.Write(p); err != nil {
 			return fmt.Errorf("%w: %w", errCaller, err)
 		}
 	}

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -53,11 +55,14 @@ func (p *Proxy) relayOn(ctx context.Context, d *direct, gone func()) httprelay.R
 	defer e.flight.End()
 	e.in = engineclient.Request{Method: a.method, Target: a.line, Length: a.length, Informational: e.informational}
 	if err := e.read(own); err != nil {
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			gone() // the caller has disconnected
+		}
 		e.fail(ctx, err)
 	} else {
 		c.Watch(gone)
+		defer c.Unwatch()
 		e.relay(ctx)
-		c.Unwatch()
 	}
 	if e.aborted || own.last || ctx.Err() != nil {
 		return httprelay.Ended
@@ -198,8 +203,11 @@ func (c *connection) flush() error {
 	return nil
 }
 
-// farewell implements client.
+// farewell implements client. If the length of the body was announced, p is not a part of it, and is not sent.
 func (c *connection) farewell(p []byte) {
+	if c.length >= 0 {
+		return
+	}
 	c.part(p)
 	c.conn.Farewell(c.out, clock.Real().Now().Add(farewellWithin))
 	c.settle()

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -50,6 +52,48 @@ func TestRelay_takesPlainCalls(t *testing.T) {
 	got := r.post(t.Context(), s, mint(t, secret.KindDeployment).text, strings.NewReader("{}"))
 	require.Equal(t, 401, got.status, "package net/http refuses what must not be relayed")
 	require.Equal(t, want+1, h.requests.Load())
+}
+
+// A caller that disconnects within its body gets no response, and its call is recorded as cut by the client.
+func TestCallerLeavesWithinBody(t *testing.T) {
+	t.Parallel()
+	tok := mint(t, secret.KindDeployment)
+	r := newHarness(t, served("a", tok, engine(t, replies(whole))))
+	conn, err := net.Dial("tcp", r.serve().Listener.Addr().String())
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "POST /inference/"+dep("a")+"/v1/x HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "+tok.text+"\r\nContent-Length: 9\r\n\r\na")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	got := r.recorder.recorded(t, 1)[0]
+	require.Equal(t, []any{int32(499), "client_closed"}, []any{got.Status, got.Outcome})
+}
+
+// An upload of known length over HTTP/2 does not end the connection.
+func TestUploadOverHTTP2KeepsConnection(t *testing.T) {
+	t.Parallel()
+	tok := mint(t, secret.KindDeployment)
+	r := newHarness(t, served("a", tok, engine(t, replies(whole))))
+	s := httptest.NewUnstartedServer(r.proxy)
+	s.Config.Protocols = &http.Protocols{}
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	client := &http.Client{Transport: &http.Transport{Protocols: s.Config.Protocols}}
+	t.Cleanup(client.CloseIdleConnections)
+	var reused []bool
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) }})
+	for range 3 {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", bytes.NewReader(make([]byte, 3<<19)))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+tok.text)
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		_ = resp.Body.Close()
+		require.Equal(t, 200, resp.StatusCode)
+	}
+	require.Equal(t, []bool{false, true, true}, reused)
 }
 
 // fronts is a proxy behind both fronts.
@@ -164,7 +208,9 @@ func FuzzResponses(f *testing.F) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
 		"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\n\r\n", "nonsense",
-		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\nmalformed\r\n", "HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\nmalformed\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5",
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 30\r\n\r\ndata: a\n\n", "HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n",
 	} {
 		f.Add(response)
 	}
@@ -187,6 +233,8 @@ func FuzzFronts(f *testing.F) {
 	f.Add("PUT", "a/../b", "Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n")
 	f.Add("HEAD", "%61", "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nUser-Agent: me\r\n", "")
 	f.Add("POST", "x", "Content-Length: 1\r\nContent-Length: 1\r\n", "a")
+	f.Add("GET", "a(b)!c'*?d=(e)", "", "")
+	f.Add("POST", "x", "Content-Length: 4\r\n", "0000\r")
 	f.Add("POST", "x", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")
 	f.Add("POST", "x", "Expect: 100-continue\r\nContent-Length: 1\r\n", "a")
 	f.Add("DELETE", "x", "Content-Length: 9\r\n", "short")
