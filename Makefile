@@ -11,7 +11,7 @@ CHAOS_KILLS ?= 50
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
-.PHONY: bench-proxy fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots
+.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
@@ -40,6 +40,7 @@ help:
 	@echo "make fuzz    run every fuzz target for FUZZTIME (default 10m)"
 	@echo "make bench   run the benchmarks"
 	@echo "make bench-proxy  compare the inference proxy with nginx and the reverse proxy of the standard library (BENCH_ROUNDS rounds, 5)"
+	@echo "make bench-steady  calls through the inference proxy at a fixed rate for BENCH_MINUTES (30), then without the database for BENCH_AWAY (5)"
 	@echo "make scale   check the goals for speed and memory of a large installation (TEST_BIN=FOLDER measures the programs in FOLDER)"
 
 build:
@@ -110,11 +111,15 @@ breaks:
 
 bench: build
 	@scripts/tools/postgres.sh > /dev/null
-	@go test -run '^$$' -bench . -skip '^BenchmarkProxy$$' -benchtime 1x -timeout 60m ./test/load/... ./test/identity/... ./services/ingest ./services/ingest/internal/metric ./services/jobs/internal/runsearch
+	@go test -run '^$$' -bench . -skip '^Benchmark(Proxy|SteadyCalls|BusyStreams)$$' -benchtime 1x -timeout 60m ./test/load/... ./test/identity/... ./services/ingest ./services/ingest/internal/metric ./services/jobs/internal/runsearch
 
 bench-proxy: build
 	@scripts/tools/postgres.sh > /dev/null
 	@go test -count=1 -run '^$$' -bench '^BenchmarkProxy$$' -benchtime 1x -timeout 60m -v ./test/load
+
+bench-steady: build
+	@scripts/tools/postgres.sh > /dev/null
+	@go test -count=1 -run '^$$' -bench '^Benchmark(SteadyCalls|BusyStreams)$$' -benchtime 1x -timeout 0 -v ./test/load
 
 scale: build
 	@scripts/tools/postgres.sh > /dev/null

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -40,14 +41,14 @@ func BenchmarkProxy(b *testing.B) {
 	nginx := nginxProgram(b) // before anything takes time
 	before, n := machineLoad(b), size(b, "BENCH_ROUNDS", rounds)
 	programs := buildTools(b)
-	p := newProxyBench(b, programs, "")
+	p := newProxyBench(b, programs, testenv.Options{}, ownDatabase)
 	targets := []*target{
 		{name: engineName, addr: p.engine, path: chatPath},
 		startNginx(b, nginx, p.FreeAddress(), p.engine),
 		startReverseProxy(b, p.FreeAddress(), p.engine),
 	}
 	if folder := os.Getenv("BENCH_BEFORE"); folder != "" {
-		targets = append(targets, newProxyBench(b, programs, folder).target(beforeName))
+		targets = append(targets, newProxyBench(b, programs, testenv.Options{Programs: folder}, ownDatabase).target(beforeName))
 	}
 	targets = append(targets, p.target(ownName))
 	f := measureAll(b, programs, targets, n)
@@ -120,22 +121,26 @@ func machineLoad(b *testing.B) string {
 type proxyBench struct {
 	*testenv.Installation
 
-	b    *testing.B
-	loop *e2eflow.Loop
-	db   *pgx.Conn
-	// engine and admin are the addresses of the engine and of the metrics.
-	engine, admin string
+	b      *testing.B
+	loop   *e2eflow.Loop
+	db     *pgx.Conn
+	engine string // its address
 }
 
-// newProxyBench starts the installation. Its programs are in folder, or those of this commit if folder is empty.
-func newProxyBench(b *testing.B, programs tools, folder string) *proxyBench {
+// ownDatabase connects to the database that the installation runs itself.
+func ownDatabase(ctx context.Context, s *testenv.Installation) *pgx.Conn { return s.Connect(ctx) }
+
+// newProxyBench starts the installation. The function connect connects to its database.
+func newProxyBench(
+	b *testing.B, programs tools, o testenv.Options, connect func(context.Context, *testenv.Installation) *pgx.Conn,
+) *proxyBench {
 	b.Helper()
 	ctx := b.Context()
-	admin := (&testenv.Installation{T: b}).FreeAddress()
-	p := &proxyBench{b: b, admin: admin}
-	p.Installation = testenv.Single(b, testenv.Options{Programs: folder, Env: map[string]string{
-		"SERVICE_AGENT_WORK_PATHS": programs.dir, "SERVICE_ADMIN_LISTEN": admin,
-	}})
+	p := &proxyBench{b: b}
+	env := map[string]string{"SERVICE_AGENT_WORK_PATHS": programs.dir}
+	maps.Copy(env, o.Env)
+	o.Env, o.Admin = env, true
+	p.Installation = testenv.Single(b, o)
 	l := p.Loop(ctx)
 	version, err := l.Register(ctx, testenv.ExportModel(ctx, p.Installation, l))
 	require.NoError(b, err)
@@ -145,7 +150,7 @@ func newProxyBench(b *testing.B, programs tools, folder string) *proxyBench {
 	require.NoError(b, l.AwaitReady(ctx), p.Tail())
 	require.NoError(b, l.Promote(ctx))
 	require.NoError(b, l.MakeToken(ctx, "load"))
-	p.loop, p.db = l, p.Connect(ctx)
+	p.loop, p.db = l, connect(ctx, p.Installation)
 	require.NoError(b, p.db.QueryRow(ctx, `SELECT address FROM registry.revision WHERE id = $1`, l.Revision.ID).Scan(&p.engine))
 	p.engine = strings.TrimPrefix(p.engine, "http://")
 	return p
@@ -178,17 +183,17 @@ func (p *proxyBench) postmaster() int {
 func (p *proxyBench) underLoad(ctx context.Context) (counted, rows int) {
 	p.b.Helper()
 	counted = p.counted(ctx)
-	return counted, p.stored(ctx, "deployment_id", p.loop.Deployment.ID, counted)
+	return counted, p.stored(ctx, "deployment_id", p.loop.Deployment.ID, counted, recordedWithin)
 }
 
-// stored returns the number of recorded calls with a value in a column, as soon as it is at least want or after
-// recordedWithin.
-func (p *proxyBench) stored(ctx context.Context, column, value string, want int) (n int) {
+// stored returns the number of recorded calls with a value in a column, as soon as it is at least want or after the time
+// within.
+func (p *proxyBench) stored(ctx context.Context, column, value string, want int, within time.Duration) (n int) {
 	p.b.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		sql := `SELECT count(*) FROM inference.call WHERE ` + pgx.Identifier{column}.Sanitize() + ` = $1`
 		require.NoError(p.b, p.db.QueryRow(ctx, sql, value).Scan(&n))
-		if n >= want || time.Since(began) > recordedWithin {
+		if n >= want || time.Since(began) > within {
 			return n
 		}
 	}
@@ -197,7 +202,7 @@ func (p *proxyBench) stored(ctx context.Context, column, value string, want int)
 // counted returns the value of the counter of the calls that were sent to an engine.
 func (p *proxyBench) counted(ctx context.Context) (n int) {
 	p.b.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
 	require.NoError(p.b, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(p.b, err)
@@ -228,5 +233,5 @@ func (p *proxyBench) record(ctx context.Context) int {
 		method: http.MethodPost, url: "http://" + t.addr + t.path, token: t.token.Reveal(),
 		body: `{"model":"mock","messages":[{"role":"user","content":"hi"}]}`, clients: recordingClients, calls: recordedCalls,
 	})
-	return p.stored(ctx, "token_id", p.loop.TokenID, recordedCalls)
+	return p.stored(ctx, "token_id", p.loop.TokenID, recordedCalls, recordedWithin)
 }
