@@ -2,6 +2,7 @@ package inference
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/retention"
@@ -39,7 +40,7 @@ func (c *Config) Validate() error {
 		return errors.New("SERVICE_INFERENCE_ENGINE_SILENCE must be from 1s to 1h")
 	}
 	if c.Fast != "on" && c.Fast != "off" {
-		return errors.New("SERVICE_INFERENCE_FAST must be on or off")
+		return fmt.Errorf("SERVICE_INFERENCE_FAST must be on or off, got %q", c.Fast)
 	}
 	if c.MaxBodyMB < 1 || c.MaxBodyMB > 1024 {
 		return errors.New("SERVICE_INFERENCE_MAX_BODY_MB must be from 1 to 1024")

@@ -80,12 +80,26 @@ func TestMetricsByDeployment(t *testing.T) {
 	r.awaitFlights(deploymentA, 0)
 	got = r.scrape()
 	require.InDelta(t, 1, got[about(callDurations, deploymentA)], 0)
-	require.InDelta(t, 4, got[`inference_calls_total{outcome="ok"}`], 0)
+	require.InDelta(t, 3, got[outcomes(deploymentB, "ok")], 0)
+	require.InDelta(t, 1, got[outcomes(deploymentA, "ok")], 0)
+	require.Contains(t, got, outcomes(deploymentA, "engine_error"), "an outcome must be a series before it occurs")
+	way, other := "usual", "fast"
+	if r.cfg.Fast == "on" {
+		way, other = other, way
+	}
+	require.InDelta(t, 4, got[`inference_calls_relayed_total{way="`+way+`"}`], 0)
+	require.Contains(t, got, `inference_calls_relayed_total{way="`+other+`"}`)
+	require.Zero(t, got[`inference_calls_relayed_total{way="`+other+`"}`])
 
 	r.registry.await(t, r.registry.push(served(deploymentA, both[:1], plain)))
 	for series := range r.scrape() {
 		require.NotContains(t, series, deploymentB, "the metrics of a deleted deployment must end")
 	}
+}
+
+// outcomes returns the series that counts the calls of a deployment with an outcome.
+func outcomes(deploymentID, outcome string) string {
+	return `inference_calls_total{deployment_id="` + deploymentID + `",outcome="` + outcome + `"}`
 }
 
 // TestFlightsEnd ends a call in each way in which the proxy may leave it.
@@ -122,7 +136,7 @@ func TestFlightsEnd(t *testing.T) {
 			f.r.awaitFlights(deploymentA, 0)
 			got := f.r.scrape()
 			require.InDelta(t, 1, got[about(callDurations, deploymentA)], 0)
-			require.InDelta(t, 1, got[`inference_calls_total{outcome="`+c.outcome+`"}`], 0, "%v", got)
+			require.InDelta(t, 1, got[outcomes(deploymentA, c.outcome)], 0, "%v", got)
 		})
 	}
 }
@@ -169,7 +183,7 @@ func TestWebSocketInFlightNotMeasured(t *testing.T) {
 	got := r.scrape()
 	require.Zero(t, got[about(callDurations, deploymentA)])
 	require.Zero(t, got[about(firstTokens, deploymentA)])
-	require.InDelta(t, 1, got[`inference_calls_total{outcome="ok"}`], 0)
+	require.InDelta(t, 1, got[outcomes(deploymentA, "ok")], 0)
 }
 
 func TestPlaygroundMeasuredAsOne(t *testing.T) {

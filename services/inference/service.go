@@ -78,7 +78,7 @@ type Service struct {
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
 // New wires the service. It starts no goroutine.
-func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
+func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if cfg.Spool == "" {
 		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set to a folder that only this process uses")
 	}
@@ -87,7 +87,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{cfg: cfg, deps: d, lease: routing.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
-	metrics, err := traffic.NewCallMetrics(d.Meter, d.Registry, s.serves)
+	metrics, err := traffic.NewCallMetrics(ctx, d.Meter, d.Registry, s.serves)
 	if err != nil {
 		return nil, err
 	}

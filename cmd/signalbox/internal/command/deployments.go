@@ -65,7 +65,7 @@ func (t *tool) deployments() *cobra.Command {
 		t.part(k, "revisions", "revisions", revisionKind(), "List the revisions of a deployment", "signalbox deployments revisions my-bot"),
 		t.events(k, "signalbox deployments events my-bot"),
 		t.traffic(), t.tokens(),
-		t.remove(k, "Delete a deployment; its callers get 404 at once", "signalbox deployments rm my-bot"),
+		t.remove(k, "Delete a deployment; its callers are refused at once", "signalbox deployments rm my-bot"),
 		t.open(k, "/deployments/", "signalbox deployments open my-bot"),
 	)
 }

@@ -3,12 +3,14 @@ package engineclient
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/httprelay"
@@ -53,6 +55,7 @@ func (e *exchange) head() (*Response, error) {
 		case resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols && e.in.Upgrade:
 			e.headRead()
 			e.keep = !resp.Close && !unexpectedBody(resp)
+			trimLength(resp.Header)
 			return &Response{Status: resp.StatusCode, Header: httprelay.HeaderOf(resp.Header), Length: resp.ContentLength, ex: e, parsed: resp}, nil
 		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
 			// Either the status is not valid, or the engine switched protocols although the request does not allow it.
@@ -84,6 +87,13 @@ func (e *exchange) plainHead() *Response {
 	_, _ = e.conn.in.Discard(end) // cannot fail, because the bytes are in the buffer
 	e.keep = !head.Close
 	return &Response{Status: head.Status, Header: head.Header, Length: head.Length, ex: e, left: head.Length}
+}
+
+// trimLength removes zeros at the beginning of a Content-Length, which a program behind Signalbox might take for another base.
+func trimLength(h http.Header) {
+	if length := h.Get("Content-Length"); len(length) > 1 && length[0] == '0' {
+		h.Set("Content-Length", cmp.Or(strings.TrimLeft(length, "0"), "0"))
+	}
 }
 
 // unexpectedBody reports whether a response announces a body although its status excludes one: the bytes of the body would

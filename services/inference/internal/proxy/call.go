@@ -133,7 +133,11 @@ func (p *Proxy) begin(ctx context.Context, e *exchange, c client, a *admitted) {
 	if a.guest {
 		deploymentID = ""
 	}
-	e.flight = p.Tally.Begin(deploymentID)
+	way := traffic.Usual
+	if _, direct := c.(*connection); direct {
+		way = traffic.Fast
+	}
+	e.flight = p.Tally.Begin(ctx, deploymentID, way)
 }
 
 // startOf returns the time at which a call is recorded: that of its id, so that the id is a position in lists, unless the
@@ -361,6 +365,6 @@ func (e *exchange) defect(err error) {
 
 func (e *exchange) record(ctx context.Context) {
 	e.rec.Duration = e.elapsed()
-	e.flight.Done(ctx, e.rec)
+	e.flight.Done(e.rec)
 	e.Recorder.Record(ctx, e.rec)
 }

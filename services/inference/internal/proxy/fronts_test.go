@@ -204,6 +204,7 @@ func FuzzResponses(f *testing.F) {
 	for _, response := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n0\r\nX-Own: 1\r\nSet-Cookie: a\r\n\r\n",
 		"HTTP/1.1 404 No\r\nContent-Length: 2\r\nLocation: /v1/x\r\nConnection: x-own\r\nX-Own: 1\r\n\r\n{}", "HTTP/1.1 204 No Content\r\n\r\n",
+		"HTTP/1.1 404 No\r\nContent-Length:002\nA:b\n\r\n{}",
 		"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nto the end", "HTTP/1.1 103 Early\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
 		"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

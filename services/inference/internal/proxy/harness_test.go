@@ -132,7 +132,7 @@ const maxBody = 2 << 20
 func newHarness(t testing.TB, deployments ...*registrypeerv1.ServedDeployment) *harness {
 	t.Helper()
 	clk, mono := clock.Real(), &atomic.Int64{}
-	measured, err := traffic.NewCallMetrics(nil, nil, func(string) bool { return true })
+	measured, err := traffic.NewCallMetrics(t.Context(), nil, nil, func(string) bool { return true })
 	require.NoError(t, err)
 	l := &fakeRecorder{CallMetrics: measured, refusals: map[string]int{}}
 	r := &harness{t: t, recorder: l, mono: mono}

@@ -34,7 +34,7 @@ type recorder interface {
 // tally measures calls and counts refusals by reason.
 type tally interface {
 	// Begin is called when a call has passed the checks. The deployment id is empty for a call of Guest.
-	Begin(deploymentID string) traffic.Flight
+	Begin(ctx context.Context, deploymentID string, way traffic.Way) traffic.Flight
 	Rejected(ctx context.Context, reason string)
 }
 

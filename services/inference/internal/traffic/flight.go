@@ -1,7 +1,7 @@
 package traffic
 
 import (
-	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -12,22 +12,22 @@ import (
 const playground = "playground"
 
 // Flight is a call from its begin to its end. It must be ended once.
-type Flight struct {
-	metrics *CallMetrics
-	of      *measured
-}
+type Flight struct{ of *measured }
 
 // Done counts the call by its outcome and measures its duration and the time to its first byte. It is called once, with
 // the complete record, and not for a call that is refused after Begin. A WebSocket is counted only: it lasts as long as
-// its caller wants.
-func (f Flight) Done(ctx context.Context, c *Call) {
-	f.metrics.calls.Add(ctx, 1, f.metrics.outcomes[c.Outcome]...)
+// its caller wants. The first byte of an error is not measured, nor that of another method than POST, which generates
+// nothing: both are much faster than an engine that generates.
+func (f Flight) Done(c *Call) {
+	if counter := f.of.calls[c.Outcome]; counter != nil {
+		counter.Inc()
+	}
 	if c.RequestFrames != nil {
 		return
 	}
 	const second = float64(time.Second / time.Millisecond)
 	f.of.duration.Observe(c.Duration / second)
-	if c.TTFT != nil {
+	if c.TTFT != nil && c.Method == http.MethodPost && c.Status < http.StatusBadRequest {
 		f.of.first.Observe(*c.TTFT / second)
 	}
 }
@@ -37,6 +37,7 @@ func (f Flight) End() { f.of.open.Dec() }
 
 // measured holds the metrics of one deployment, so that a call needs no labels.
 type measured struct {
+	calls           map[string]prometheus.Counter // by outcome
 	duration, first prometheus.Observer
 	open            prometheus.Gauge
 }
@@ -49,6 +50,7 @@ const leastKnown = 64
 // deployments after the first 2,000 as one. These metrics end with the deployment.
 type deployments struct {
 	exists          func(id string) bool
+	calls           *prometheus.CounterVec
 	duration, first *prometheus.HistogramVec
 	open            *prometheus.GaugeVec
 
@@ -67,8 +69,11 @@ func newDeployments(exists func(id string) bool) *deployments {
 	}
 	return &deployments{
 		exists: exists, limit: leastKnown,
-		duration: histogram("inference_call_duration_seconds", "duration of calls, without WebSockets, by deployment"),
-		first:    histogram("inference_time_to_first_token_seconds", "time from the request to the first byte of the response's body, by deployment"),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "inference_calls_total", Help: "calls that reached an engine or tried to reach one, by deployment and outcome",
+		}, []string{"deployment_id", "outcome"}),
+		duration: histogram("inference_call_duration_seconds", "duration of calls of any outcome, without WebSockets, by deployment"),
+		first:    histogram("inference_time_to_first_token_seconds", "time from the request to the first byte of the response's body, of POST calls without an error, by deployment"),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "inference_calls_in_flight", Help: "calls and WebSockets that have passed the checks and have not ended, by deployment",
 		}, []string{"deployment_id"}),
@@ -91,7 +96,13 @@ func (d *deployments) of(id string) *measured {
 		d.forget()
 		d.limit = max(leastKnown, 2*d.size)
 	}
-	m := &measured{duration: d.duration.WithLabelValues(id), first: d.first.WithLabelValues(id), open: d.open.WithLabelValues(id)}
+	m := &measured{
+		calls:    map[string]prometheus.Counter{},
+		duration: d.duration.WithLabelValues(id), first: d.first.WithLabelValues(id), open: d.open.WithLabelValues(id),
+	}
+	for _, outcome := range outcomes() {
+		m.calls[outcome] = d.calls.WithLabelValues(id, outcome)
+	}
 	d.known.Store(id, m)
 	d.size++
 	return m
@@ -104,6 +115,7 @@ func (d *deployments) forget() {
 		if id, _ := key.(string); id != playground && !d.exists(id) {
 			d.known.Delete(id)
 			d.size--
+			d.calls.DeletePartialMatch(prometheus.Labels{"deployment_id": id})
 			d.duration.DeleteLabelValues(id)
 			d.first.DeleteLabelValues(id)
 			d.open.DeleteLabelValues(id)
@@ -114,6 +126,7 @@ func (d *deployments) forget() {
 
 // Describe implements prometheus.Collector.
 func (d *deployments) Describe(ch chan<- *prometheus.Desc) {
+	d.calls.Describe(ch)
 	d.duration.Describe(ch)
 	d.first.Describe(ch)
 	d.open.Describe(ch)
@@ -124,6 +137,7 @@ func (d *deployments) Collect(ch chan<- prometheus.Metric) {
 	d.mu.Lock()
 	d.forget()
 	d.mu.Unlock()
+	d.calls.Collect(ch)
 	d.duration.Collect(ch)
 	d.first.Collect(ch)
 	d.open.Collect(ch)

@@ -13,28 +13,37 @@ import (
 
 // CallMetrics holds the metrics of inference.
 type CallMetrics struct {
-	calls, rejected, spilled, dropped, probes, replaced metric.Int64Counter
-	// outcomes has the attributes of each outcome of a call, because every call is counted.
-	outcomes    map[string][]metric.AddOption
+	relayed, rejected, spilled, dropped, probes, replaced metric.Int64Counter
+	// ways has the attributes of each way, because every call is counted.
+	ways        map[Way][]metric.AddOption
 	deployments *deployments
 }
 
+// Way is the way that a call takes through this process.
+type Way string
+
+// The ways: within the listener, or through package net/http.
+const (
+	Fast  Way = "fast"
+	Usual Way = "usual"
+)
+
 // NewCallMetrics registers the counters with the meter provider, and the metrics of each deployment with the registry.
 // Both may be nil. The function exists reports whether a deployment exists; the metrics of others are removed.
-func NewCallMetrics(meters metric.MeterProvider, registry prometheus.Registerer, exists func(deploymentID string) bool) (*CallMetrics, error) {
+func NewCallMetrics(ctx context.Context, meters metric.MeterProvider, registry prometheus.Registerer, exists func(deploymentID string) bool) (*CallMetrics, error) {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
 	}
 	m := meters.Meter("inference")
-	t := &CallMetrics{outcomes: map[string][]metric.AddOption{}, deployments: newDeployments(exists)}
-	for _, outcome := range outcomes() {
-		t.outcomes[outcome] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", outcome)))}
+	t := &CallMetrics{ways: map[Way][]metric.AddOption{}, deployments: newDeployments(exists)}
+	for _, way := range []Way{Fast, Usual} {
+		t.ways[way] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("way", string(way))))}
 	}
 	for _, c := range []struct {
 		to         *metric.Int64Counter
 		name, text string
 	}{
-		{&t.calls, "inference_calls_total", "calls that reached an engine or tried to reach one, by outcome"},
+		{&t.relayed, "inference_calls_relayed_total", "calls that have passed the checks, by the way that they took: fast, or usual through the HTTP server"},
 		{&t.rejected, "inference_rejected_total", "calls refused before they reached an engine, by reason"},
 		{&t.spilled, "traffic_spilled_total", "calls written to disk until they can be stored in the table"},
 		{&t.dropped, "traffic_dropped_total", "calls missing from the record because they could not be stored"},
@@ -46,6 +55,9 @@ func NewCallMetrics(meters metric.MeterProvider, registry prometheus.Registerer,
 			return nil, fmt.Errorf("create the counter %s: %w", c.name, err)
 		}
 	}
+	for _, way := range t.ways {
+		t.relayed.Add(ctx, 0, way...)
+	}
 	if registry == nil {
 		return t, nil
 	}
@@ -56,8 +68,9 @@ func NewCallMetrics(meters metric.MeterProvider, registry prometheus.Registerer,
 }
 
 // Begin counts a call as in flight until the Flight ends. The deployment id is empty for calls of playground sessions.
-func (t *CallMetrics) Begin(deploymentID string) Flight {
-	f := Flight{t, t.deployments.of(cmp.Or(deploymentID, playground))}
+func (t *CallMetrics) Begin(ctx context.Context, deploymentID string, way Way) Flight {
+	t.relayed.Add(ctx, 1, t.ways[way]...)
+	f := Flight{t.deployments.of(cmp.Or(deploymentID, playground))}
 	f.of.open.Inc()
 	return f
 }

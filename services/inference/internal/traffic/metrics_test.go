@@ -13,11 +13,11 @@ import (
 func TestCallMetricsCounters(t *testing.T) {
 	t.Parallel()
 	reader := sdk.NewManualReader()
-	c, err := traffic.NewCallMetrics(sdk.NewMeterProvider(sdk.WithReader(reader)), nil, always)
+	c, err := traffic.NewCallMetrics(t.Context(), sdk.NewMeterProvider(sdk.WithReader(reader)), nil, always)
 	require.NoError(t, err)
 	for range 2 {
-		f := c.Begin("dep_a")
-		f.Done(t.Context(), &traffic.Call{Outcome: traffic.OK})
+		f := c.Begin(t.Context(), "dep_a", traffic.Fast)
+		f.Done(&traffic.Call{Outcome: traffic.OK})
 		f.End()
 	}
 	c.Rejected(t.Context(), "token_invalid")
@@ -36,17 +36,17 @@ func TestCallMetricsCounters(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int64{
-		"inference_calls_total outcome=ok": 2, "inference_rejected_total reason=token_invalid": 1,
+		"inference_calls_relayed_total way=fast": 2, "inference_calls_relayed_total way=usual": 0, "inference_rejected_total reason=token_invalid": 1,
 		"traffic_spilled_total": 5, "traffic_dropped_total": 7,
 	}, got)
 }
 
 func TestCallMetricsWithoutMeter(t *testing.T) {
 	t.Parallel()
-	c, err := traffic.NewCallMetrics(nil, nil, always)
+	c, err := traffic.NewCallMetrics(t.Context(), nil, nil, always)
 	require.NoError(t, err)
-	f := c.Begin("dep_a")
-	f.Done(t.Context(), &traffic.Call{Outcome: traffic.OK})
+	f := c.Begin(t.Context(), "dep_a", traffic.Usual)
+	f.Done(&traffic.Call{Outcome: traffic.OK})
 	f.End()
 	c.Rejected(t.Context(), "x")
 }
