@@ -19,6 +19,8 @@ type agent struct {
 	boundary *jobsv1.NodeBoundary
 	pythons  []string // the interpreters that the node offers
 	builds   bool     // it builds the environments of locks
+	runsOn   jobsv1.FleetKind
+	slurm    *jobsv1.SlurmReport // the report in its hello
 
 	client jobsv1.AgentServiceClient
 	stream jobsv1.AgentService_ConnectClient
@@ -68,7 +70,7 @@ func (a *agent) connect() {
 	a.stream, a.cancel = stream, cancel
 	require.NoError(a.w.t, stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
 		NodeId: a.nodeID, Inventory: a.inv, Incarnation: "one", Drivers: []string{"llamacpp"},
-		Boundary: a.boundary, Pythons: a.pythons, BuildsEnvironments: a.builds,
+		Boundary: a.boundary, Pythons: a.pythons, BuildsEnvironments: a.builds, RunsOn: a.runsOn, Slurm: a.slurm,
 	}}}))
 	a.mu.Lock()
 	a.desired, a.err, a.changed = nil, nil, make(chan struct{}, 1)

@@ -19,6 +19,8 @@ type Config struct {
 	// NodeSlots is how many work items without a GPU may run on a node at the same time; 0 derives it from the node's
 	// CPUs.
 	NodeSlots int `env:"SERVICE_JOBS_NODE_SLOTS, default=0" doc:"attempts and engines without a GPU that a node runs at once; 0 means eight per CPU, at least sixteen"`
+	// SlurmWorks is how many attempts a Slurm fleet may have at the same time, held or run by Slurm.
+	SlurmWorks int `env:"SERVICE_JOBS_SLURM_WORKS, default=200" doc:"attempts that a Slurm fleet has at once, waiting in Slurm or running; more wait in the queue of Signalbox"`
 	// NodeLease is how long a node remains ready after its last message.
 	NodeLease time.Duration `env:"SERVICE_JOBS_NODE_LEASE, default=30s" doc:"a node that is silent for this long counts as lost and gets no new work"`
 	// FenceTimeout is how long after a node's last message its work items are given up.
@@ -46,6 +48,9 @@ func (c *Config) Validate() error {
 	}
 	if c.NodeSlots < 0 {
 		errs = append(errs, conf.Errorf("SERVICE_JOBS_NODE_SLOTS", "must not be negative"))
+	}
+	if c.SlurmWorks < 1 {
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_SLURM_WORKS", "must be at least 1"))
 	}
 	if c.NodeLease < time.Second {
 		errs = append(errs, conf.Errorf("SERVICE_JOBS_NODE_LEASE", "must be at least 1s"))

@@ -96,7 +96,7 @@ func TestCreateFleetRefusesKindsWithoutAgent(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
 	taken := w.fleet("cpu")
-	for _, kind := range []jobsv1.FleetKind{jobsv1.FleetKind_FLEET_KIND_KUBERNETES, jobsv1.FleetKind_FLEET_KIND_SLURM} {
+	for _, kind := range []jobsv1.FleetKind{jobsv1.FleetKind_FLEET_KIND_KUBERNETES} {
 		ctx := keyed(w.as(admin()), kind.String())
 		_, err := w.fleets().CreateFleet(ctx, &jobsv1.CreateFleetRequest{Name: taken.GetName(), Kind: kind, Pools: []string{"x"}})
 		require.True(t, fault.Is(err, fault.Conflict), "%v", err)

@@ -37,7 +37,7 @@ func (s *Service) wire(refused *fleet.Refusals) {
 	jobs := &job.Store{Events: events, Closer: closing}
 	works := &assignment.Store{Keys: d.Keyring}
 
-	s.liveness = fleet.NewLiveness(d.Pool, events, s.cfg.NodeSlots)
+	s.liveness = fleet.NewLiveness(d.Pool, events, s.cfg.NodeSlots, s.cfg.SlurmWorks)
 	s.registrar = &fleet.Registrar{
 		Pool: d.Pool, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, CA: d.CA, Events: events, Trail: tracks, Slots: s.cfg.NodeSlots,
 	}

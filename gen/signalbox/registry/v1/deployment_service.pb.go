@@ -27,7 +27,7 @@ var File_signalbox_registry_v1_deployment_service_proto protoreflect.FileDescrip
 
 const file_signalbox_registry_v1_deployment_service_proto_rawDesc = "" +
 	"\n" +
-	".signalbox/registry/v1/deployment_service.proto\x12\x15signalbox.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\"signalbox/options/v1/options.proto\x1a&signalbox/registry/v1/deployment.proto2\xa6\x1a\n" +
+	".signalbox/registry/v1/deployment_service.proto\x12\x15signalbox.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\"signalbox/options/v1/options.proto\x1a&signalbox/registry/v1/deployment.proto2\xaa\x1a\n" +
 	"\x11DeploymentService\x12\x9c\x01\n" +
 	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
@@ -46,17 +46,18 @@ const file_signalbox_registry_v1_deployment_service_proto_rawDesc = "" +
 	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
 	"\x02\xca\x01\x82\xd3\xe4\x93\x024:\x01*\"//api/model-deployments/{deployment_id}/rollback\x12\xd3\x01\n" +
 	"\x14ListDeploymentEvents\x122.signalbox.registry.v1.ListDeploymentEventsRequest\x1a3.signalbox.registry.v1.ListDeploymentEventsResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06events\x12-/api/model-deployments/{deployment_id}/events\x90\x02\x01\x12\xb2\x01\n" +
-	"\x0eCreateRevision\x12,.signalbox.registry.v1.CreateRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x99\x03\x82\xd3\xe4\x93\x025:\x01*\"0/api/model-deployments/{deployment_id}/revisions\x12\xc4\x01\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06events\x12-/api/model-deployments/{deployment_id}/events\x90\x02\x01\x12\xb4\x01\n" +
+	"\x0eCreateRevision\x12,.signalbox.registry.v1.CreateRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"S\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x025:\x01*\"0/api/model-deployments/{deployment_id}/revisions\x12\xc4\x01\n" +
 	"\rListRevisions\x12+.signalbox.registry.v1.ListRevisionsRequest\x1a,.signalbox.registry.v1.ListRevisionsResponse\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02=b\trevisions\x120/api/model-deployments/{deployment_id}/revisions\x90\x02\x01\x12\xb1\x01\n" +
 	"\vGetRevision\x12).signalbox.registry.v1.GetRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02;\x129/api/model-deployments/{deployment_id}/revisions/{number}\x90\x02\x01\x12\xc2\x01\n" +
 	"\x0fPromoteRevision\x12-.signalbox.registry.v1.PromoteRevisionRequest\x1a!.signalbox.registry.v1.Deployment\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02C\"A/api/model-deployments/{deployment_id}/revisions/{number}/promote\x12\xba\x01\n" +
-	"\rStartRevision\x12+.signalbox.registry.v1.StartRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"[\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02A\"?/api/model-deployments/{deployment_id}/revisions/{number}/start\x12\xb7\x01\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02C\"A/api/model-deployments/{deployment_id}/revisions/{number}/promote\x12\xbc\x01\n" +
+	"\rStartRevision\x12+.signalbox.registry.v1.StartRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02A\"?/api/model-deployments/{deployment_id}/revisions/{number}/start\x12\xb7\x01\n" +
 	"\fStopRevision\x12*.signalbox.registry.v1.StopRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"Z\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02@\">/api/model-deployments/{deployment_id}/revisions/{number}/stop\x12\xc2\x01\n" +
 	"\x15CreateDeploymentToken\x123.signalbox.registry.v1.CreateDeploymentTokenRequest\x1a&.signalbox.registry.v1.DeploymentToken\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +

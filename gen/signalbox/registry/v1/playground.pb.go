@@ -714,10 +714,10 @@ const file_signalbox_registry_v1_playground_proto_rawDesc = "" +
 	"\aseconds\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xc0p(\x01R\aseconds\"L\n" +
 	"\x1cStopPlaygroundSessionRequest\x12,\n" +
-	"\rplayground_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fplaygroundId2\xc2\a\n" +
-	"\x11PlaygroundService\x12\xb3\x01\n" +
-	"\x17CreatePlaygroundSession\x125.signalbox.registry.v1.CreatePlaygroundSessionRequest\x1a(.signalbox.registry.v1.PlaygroundSession\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/playground/sessions\x12\xbe\x01\n" +
+	"\rplayground_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fplaygroundId2\xc4\a\n" +
+	"\x11PlaygroundService\x12\xb5\x01\n" +
+	"\x17CreatePlaygroundSession\x125.signalbox.registry.v1.CreatePlaygroundSessionRequest\x1a(.signalbox.registry.v1.PlaygroundSession\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/playground/sessions\x12\xbe\x01\n" +
 	"\x16ListPlaygroundSessions\x124.signalbox.registry.v1.ListPlaygroundSessionsRequest\x1a5.signalbox.registry.v1.ListPlaygroundSessionsResponse\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02$b\bsessions\x12\x18/api/playground/sessions\x90\x02\x01\x12\xbb\x01\n" +
 	"\x14GetPlaygroundSession\x122.signalbox.registry.v1.GetPlaygroundSessionRequest\x1a(.signalbox.registry.v1.PlaygroundSession\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02*\x12(/api/playground/sessions/{playground_id}\x90\x02\x01\x12\xca\x01\n" +

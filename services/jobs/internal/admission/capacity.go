@@ -11,14 +11,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// checkHardware refuses a job that could never be placed: one of its pools does not exist, or has too few known nodes
-// that would be large enough when idle. A pool without nodes accepts any request, because nodes may still join.
+// checkHardware refuses a job that could never be placed: one of its pools does not exist, or neither the nodes of its
+// pools nor a Slurm cluster that serves all of them could run it.
 func checkHardware(d *Draft) error {
+	return either(d, checkHosts, func(c *ClusterFacts) error { return checkCluster(d, c) })
+}
+
+// checkHosts refuses a job if one of its pools does not exist, or has too few known nodes that would be large enough when
+// idle. A pool without nodes accepts any request, because nodes may still join.
+func checkHosts(d *Draft) error {
 	taken, offering := map[string]bool{}, map[string]bool{}
 	for _, p := range d.Spec.Resources.Pools {
 		facts := d.Pools[p.Pool]
 		if !facts.Known {
-			return Refuse(Hardware, "pool %s does not exist", p.Pool)
+			return refuseUnknown(p.Pool)
 		}
 		if fit := facts.fit(p, taken, func(NodeFacts) bool { return true }); fit < p.Nodes && len(facts.Nodes) > 0 {
 			return Refuse(Hardware, "pool %s has %d of the %d requested nodes with %d GPUs, %d CPUs and %d GB of memory each",
@@ -30,6 +36,8 @@ func checkHardware(d *Draft) error {
 	}
 	return nil
 }
+
+func refuseUnknown(pool string) error { return Refuse(Hardware, "pool %s does not exist", pool) }
 
 // Runtime returns what the job needs from its nodes, see fleet.Offers.
 func Runtime(d *Draft) string {
@@ -51,6 +59,9 @@ func (d *Draft) offered(n NodeFacts) bool {
 	return n.Runtimes == nil || fleet.Offers(n.Runtimes, Runtime(d))
 }
 
+// mostOffered is the number of interpreters that a refusal names.
+const mostOffered = 20
+
 // refuseRuntime refuses a job for which a pool has too few nodes that offer its environment.
 func refuseRuntime(p job.Pool, fit int, facts PoolFacts, runtime string) error {
 	have := fmt.Sprintf("pool %s has %d of the %d requested nodes that %s", p.Pool, fit, p.Nodes, fleet.DescribeRuntime(runtime))
@@ -65,8 +76,7 @@ func refuseRuntime(p job.Pool, fit int, facts PoolFacts, runtime string) error {
 	if offered = slices.Compact(offered); len(offered) == 0 {
 		return Refuse(Hardware, "%s; no node of the pool offers an interpreter, an admin can add one with SERVICE_AGENT_PYTHONS", have)
 	}
-	const most = 20
-	list := strings.Join(offered[:min(len(offered), most)], ", ")
+	list := strings.Join(offered[:min(len(offered), mostOffered)], ", ")
 	return Refuse(Hardware, "%s; nodes of the pool offer %s", have, list)
 }
 
@@ -94,8 +104,24 @@ func (f PoolFacts) fit(p job.Pool, taken map[string]bool, ok func(NodeFacts) boo
 }
 
 // checkIsolation refuses a job that passed checkHardware but would never be placed: too few nodes isolate work in the
-// way that the pool requires, or the job must run without network access and too few nodes support this.
+// way that the pool requires, or the job must run without network access and too few nodes support this; and the same is
+// true of each Slurm cluster that could run the job.
 func checkIsolation(d *Draft) error {
+	hosts := func(d *Draft) error {
+		if checkHosts(d) != nil {
+			return errElsewhere
+		}
+		return checkHostIsolation(d)
+	}
+	return either(d, hosts, func(c *ClusterFacts) error {
+		if checkCluster(d, c) != nil {
+			return errElsewhere
+		}
+		return checkClusterIsolation(d, c)
+	})
+}
+
+func checkHostIsolation(d *Draft) error {
 	if err := checkPermitted(d); err != nil || d.Spec.Network != jobspec.NetworkNone {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
@@ -34,9 +35,21 @@ type ProjectFacts struct {
 // PoolFacts describes a pool.
 type PoolFacts struct {
 	Known bool
-	Nodes []NodeFacts
+	// OnlySlurm reports that only Slurm fleets serve the pool.
+	OnlySlurm bool
+	Nodes     []NodeFacts
+	// Clusters are the Slurm clusters that serve the pool.
+	Clusters []ClusterFacts
 	// MemoryGB is the memory that a job gets on each node if it requests none; 0 means no default.
 	MemoryGB int
+}
+
+// ClusterFacts describes the cluster of a Slurm fleet.
+type ClusterFacts struct {
+	FleetID string
+	Slurm   *fleet.Slurm
+	// Runtimes are the environments that the agent offers; nil before it has connected.
+	Runtimes []string
 }
 
 // NodeFacts is the size of a node, without its slots.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -93,7 +94,7 @@ func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintInges
 		if err != nil {
 			return err
 		}
-		silence, err := s.silence(ctx, tx, w)
+		silence, err := s.silence(ctx, tx, batchPools(w, spec))
 		if err != nil {
 			return err
 		}
@@ -122,12 +123,29 @@ func (s *AgentServer) checkNetwork(ctx context.Context, tx pgx.Tx, w *Work, spec
 	if !spec.GetNoNetwork() {
 		return nil
 	}
+	if spec.GetBatch() != nil {
+		return s.checkSlurmNetwork(ctx, tx, w, spec)
+	}
 	closes, err := s.Pools.ClosesNetwork(ctx, tx, w.NodeID)
 	if err == nil && !closes {
 		return fault.New(fault.Forbidden, fleet.CodeIsolation, "node %s cannot run work %s without network access; repair what the node reports as boundary.network_problem, "+
 			"or upgrade its agent", w.NodeID, w.ID)
 	}
 	return err
+}
+
+// checkSlurmNetwork refuses to give an attempt that must run without network access to a Slurm cluster that cannot ensure
+// that any more.
+func (s *AgentServer) checkSlurmNetwork(ctx context.Context, tx pgx.Tx, w *Work, spec *jobsv1.AttemptSpec) error {
+	n, err := s.Pools.Node(ctx, tx, w.NodeID)
+	if err != nil {
+		return err
+	}
+	if pools := batchPools(w, spec); n.Slurm == nil || !n.Slurm.ClosesNetwork(pools, false) {
+		return fault.New(fault.Forbidden, fleet.CodeIsolation, "the Slurm cluster of node %s cannot run work %s without network access; "+
+			"repair what the tests of the pools %s report", w.NodeID, w.ID, strings.Join(pools, ", "))
+	}
+	return nil
 }
 
 // checkRuntime refuses to start an attempt whose environment the current agent of its node does not offer. An agent of an
@@ -191,9 +209,10 @@ func (s *AgentServer) grant(ctx context.Context, tx pgx.Tx, w *Work, now time.Ti
 	return lease, s.Agents.Works.Grant(ctx, tx, w.ID, secret.Hash(lease.Reveal()), now)
 }
 
-// silence returns the number of seconds without a renewed lease after which an attempt must end itself; 0 means never.
-func (s *AgentServer) silence(ctx context.Context, tx pgx.Tx, w *Work) (int32, error) {
-	stops, err := s.Pools.StopsOnSilence(ctx, tx, w.Pool)
+// silence returns the number of seconds without a renewed lease after which an attempt in the pools must end itself; 0
+// means never.
+func (s *AgentServer) silence(ctx context.Context, tx pgx.Tx, pools []string) (int32, error) {
+	stops, err := s.Pools.StopsOnSilence(ctx, tx, pools)
 	if err != nil || !stops {
 		return 0, err
 	}

@@ -47,6 +47,11 @@ func (s *PeerServer) PutWork(ctx context.Context, req *jobspeerv1.PutWorkRequest
 	if err != nil {
 		return nil, err
 	}
+	if order.Desired == WantRunning {
+		if err := s.checkEngines(ctx, order.Pool); err != nil {
+			return nil, err
+		}
+	}
 	if order.TeamID, err = s.team(ctx, order); err != nil {
 		return nil, err
 	}
@@ -128,8 +133,24 @@ func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
 	return o, nil
 }
 
-// CheckPool refuses a pool that has nodes, if none of them may run work of the pool.
+// CodeSlurmEngine is the error code for an engine of a pool that only Slurm fleets serve.
+const CodeSlurmEngine = "slurm_engine"
+
+// checkEngines refuses engines of a pool that only Slurm fleets serve.
+func (s *PeerServer) checkEngines(ctx context.Context, pool string) error {
+	only, err := s.Fleets.OnlySlurm(ctx, s.Pool, pool)
+	if err == nil && only {
+		return fault.New(fault.Unconfigured, CodeSlurmEngine, "engines do not run on Slurm, and only Slurm fleets serve pool %s; use another pool", pool)
+	}
+	return err
+}
+
+// CheckPool refuses a pool that has nodes, if none of them may run work of the pool, and a pool that only Slurm fleets
+// serve.
 func (s *PeerServer) CheckPool(ctx context.Context, req *jobspeerv1.CheckPoolRequest) (*jobspeerv1.CheckPoolResponse, error) {
+	if err := s.checkEngines(ctx, req.GetPool()); err != nil {
+		return nil, err
+	}
 	now, err := pg.Now(ctx, s.Pool)
 	if err != nil {
 		return nil, err

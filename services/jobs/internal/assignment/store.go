@@ -27,7 +27,8 @@ const (
 	common  = `id, generation, fence, phase, detail, preparing_at, running_at, exited_at,
 	exit_code, exit_signal, exit_reason, exit_message, uncollected, engine, engine_key,
 	kind, desired, desired_at, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
-	job_id, attempt, rank, nnodes, role, master, master_port, driver, created_at, updated_at, released_at, force, deadline, renewed_at, team_id`
+	job_id, attempt, rank, nnodes, role, master, master_port, driver, created_at, updated_at, released_at, force, deadline, renewed_at, team_id,
+	batch, batch_id, batch_reason, batch_detail, batch_nodes`
 )
 
 // row is a row of the table work: a Work, with the columns of its exit and its encrypted key.

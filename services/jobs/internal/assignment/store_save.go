@@ -17,14 +17,14 @@ import (
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	_, err := tx.Exec(ctx, `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots,
 			job_id, attempt, rank, nnodes, role, master, master_port, owner_id, project_id, driver, node_id, waiting,
-			cpus, memory_bytes, created_at, updated_at, deadline, team_id)
+			cpus, memory_bytes, created_at, updated_at, deadline, team_id, batch)
 		VALUES (@id, @kind, @generation, @fence, @desired, @desired_at, @spec, @pool, @gpus, @slots, @job_id, @attempt, @rank, @nnodes,
-			@role, @master, @master_port, @owner_id, @project_id, @driver, @node_id, @waiting, @cpus, @memory_bytes, @desired_at, @desired_at, @deadline, @team_id)`, pgx.StrictNamedArgs{
+			@role, @master, @master_port, @owner_id, @project_id, @driver, @node_id, @waiting, @cpus, @memory_bytes, @desired_at, @desired_at, @deadline, @team_id, @batch)`, pgx.StrictNamedArgs{
 		"id": w.ID, "kind": w.Kind, "generation": w.Generation, "fence": w.Fence, "desired": w.Desired, "desired_at": w.DesiredAt,
 		"spec": w.Spec, "pool": w.Pool, "gpus": w.GPUs, "slots": w.Slots, "job_id": w.JobID, "attempt": w.Number, "rank": w.Rank,
 		"nnodes": w.NNodes, "role": w.Role, "master": w.Master, "master_port": w.MasterPort, "owner_id": w.OwnerID, "project_id": w.ProjectID,
 		"driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting, "cpus": w.CPUs, "memory_bytes": w.Memory,
-		"deadline": w.Deadline, "team_id": w.TeamID,
+		"deadline": w.Deadline, "team_id": w.TeamID, "batch": w.Batch,
 	})
 	if err != nil {
 		return fmt.Errorf("insert work: %w", err)
@@ -55,6 +55,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 			engine_key = @engine_key, desired = @desired, desired_at = @desired_at, spec = COALESCE(@spec, spec), pool = @pool, gpus = @gpus,
 			slots = @slots, driver = @driver, node_id = @node_id, waiting = @waiting, released_at = @released_at,
 			updated_at = @updated_at, force = @force, deadline = @deadline, team_id = @team_id,
+			batch_id = @batch_id, batch_reason = @batch_reason, batch_detail = @batch_detail, batch_nodes = @batch_nodes,
 			lease_hash = CASE WHEN (generation, fence, node_id) = (@generation, @fence, @node_id) THEN lease_hash END,
 			renewed_at = CASE WHEN (generation, fence, node_id) = (@generation, @fence, @node_id) THEN renewed_at END
 		WHERE id = @id AND generation = @before_generation AND fence = @before_fence`, pgx.StrictNamedArgs{
@@ -64,6 +65,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 		"engine": w.Engine, "engine_key": sealed, "desired": w.Desired, "desired_at": w.DesiredAt, "spec": w.Spec, "pool": w.Pool,
 		"gpus": w.GPUs, "slots": w.Slots, "driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting,
 		"released_at": w.ReleasedAt, "updated_at": now, "force": w.Force, "deadline": w.Deadline, "team_id": w.TeamID,
+		"batch_id": w.BatchID, "batch_reason": w.BatchReason, "batch_detail": w.BatchDetail, "batch_nodes": w.BatchNodes,
 	})
 	if err != nil {
 		return fmt.Errorf("save work: %w", err)
@@ -74,9 +76,11 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 	return s.notify(ctx, tx, w, beforeNode)
 }
 
-// Grant begins the lease of a locked work with a new token, which replaces the previous one.
+// Grant begins the lease of a locked work with a new token, which replaces the previous one. The lease of a work that a
+// batch system must start first begins when it is renewed for the first time.
 func (s *Store) Grant(ctx context.Context, tx pgx.Tx, id string, hash []byte, now time.Time) error {
-	if _, err := tx.Exec(ctx, `UPDATE work SET lease_hash = $2, renewed_at = $3 WHERE id = $1`, id, hash, now); err != nil {
+	_, err := tx.Exec(ctx, `UPDATE work SET lease_hash = $2, renewed_at = CASE WHEN NOT batch THEN $3::timestamptz END WHERE id = $1`, id, hash, now)
+	if err != nil {
 		return fmt.Errorf("store the lease of a work: %w", err)
 	}
 	return nil

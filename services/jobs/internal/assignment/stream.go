@@ -31,6 +31,7 @@ type Nodes interface {
 	Open(ctx context.Context, h fleet.Hello) (session int64, err error)
 	Session(ctx context.Context, nodeID string) (int64, error)
 	Beat(b fleet.Beat)
+	ReportSlurm(ctx context.Context, b fleet.Beat, r *fleet.SlurmReport) error
 }
 
 // Agents serves the agents' streams.
@@ -39,6 +40,7 @@ type Agents struct {
 	Works     *Store
 	Observer  Observer
 	Nodes     Nodes
+	Fleets    fleet.Store
 	Hub       *pg.NotifyHub
 	Clock     clock.Clock
 	Heartbeat time.Duration
@@ -56,6 +58,8 @@ type session struct {
 	stream agentStream
 	// fetches is true if the node fetches the specs of its works. An agent of an earlier version needs them in the list.
 	fetches bool
+	// slurm is true for the agent of a Slurm fleet, which tests the fleet's pools.
+	slurm bool
 
 	reported chan []Key // the works in the node's newest report
 	failed   chan error // the reader's result
@@ -74,7 +78,7 @@ func (a *Agents) Serve(stream agentStream) error {
 		return err
 	}
 	s := &session{
-		Agents: a, beat: fleet.Beat{NodeID: hello.NodeID, Session: number}, stream: stream, fetches: fetches,
+		Agents: a, beat: fleet.Beat{NodeID: hello.NodeID, Session: number}, stream: stream, fetches: fetches, slurm: hello.RunsOn == fleet.KindSlurm,
 		reported: make(chan []Key, 1), failed: make(chan error, 1),
 	}
 	welcome := &jobsv1.Welcome{HeartbeatS: int32(max(1, a.Heartbeat/time.Second))}
@@ -100,6 +104,10 @@ func (a *Agents) hello(stream agentStream) (h fleet.Hello, fetches bool, err err
 	if caller.Kind != authn.KindAgent || caller.Subject != m.GetNodeId() {
 		return fleet.Hello{}, false, fault.New(fault.Forbidden, "node", "the client certificate does not belong to node %s", m.GetNodeId())
 	}
+	slurm, err := fleet.SlurmFromProto(m.GetSlurm())
+	if err != nil {
+		return fleet.Hello{}, false, err
+	}
 	i := m.GetInventory()
 	return fleet.Hello{
 		NodeID: m.GetNodeId(), Incarnation: m.GetIncarnation(), Drivers: append([]string{}, m.GetDrivers()...),
@@ -108,6 +116,7 @@ func (a *Agents) hello(stream agentStream) (h fleet.Hello, fetches bool, err err
 			CPUs: int(i.GetCpus()), MemoryBytes: i.GetMemoryBytes(), GPUs: int(i.GetGpus()),
 			Limits: i.GetLimits(), Version: i.GetVersion(),
 		},
+		RunsOn: fleet.RunsOnFromProto(m.GetRunsOn()), Slurm: slurm,
 	}, m.GetFetchesWorks(), nil
 }
 
@@ -122,6 +131,11 @@ func (s *session) read(ctx context.Context) error {
 			return fmt.Errorf("read from a node: %w", err)
 		}
 		s.Nodes.Beat(s.beat)
+		if report := m.GetHeartbeat().GetSlurm(); report != nil && s.slurm {
+			if err := s.reportSlurm(ctx, report); err != nil {
+				return err
+			}
+		}
 		if m.GetObserved() == nil {
 			continue
 		}
@@ -129,6 +143,14 @@ func (s *session) read(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func (s *session) reportSlurm(ctx context.Context, m *jobsv1.SlurmReport) error {
+	report, err := fleet.SlurmFromProto(m)
+	if err != nil {
+		return err
+	}
+	return s.Nodes.ReportSlurm(ctx, s.beat, report)
 }
 
 func (s *session) observe(ctx context.Context, m *jobsv1.ObservedWorks) error {
@@ -195,6 +217,9 @@ func (s *session) sendDesired(ctx context.Context, has []Key, always bool) error
 			return err
 		}
 	}
+	if m.Pools, err = s.pools(ctx); err != nil {
+		return err
+	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode the desired works of a node: %w", err)
@@ -207,6 +232,22 @@ func (s *session) sendDesired(ctx context.Context, has []Key, always bool) error
 	}
 	s.lastSent = append([]byte{}, raw...)
 	return nil
+}
+
+// pools returns the pools that the agent of a Slurm fleet should test.
+func (s *session) pools(ctx context.Context) ([]*jobsv1.DesiredPool, error) {
+	if !s.slurm {
+		return nil, nil
+	}
+	set, err := s.Fleets.SlurmPools(ctx, s.Pool, s.beat.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	pools := make([]*jobsv1.DesiredPool, len(set))
+	for i, p := range set {
+		pools[i] = &jobsv1.DesiredPool{Pool: p.Name, Slurm: fleet.SlurmPoolToProto(p.Slurm)}
+	}
+	return pools, nil
 }
 
 // desired returns the works that the node should have, and an entry with DESIRED_GONE for every other work that the

@@ -53,6 +53,7 @@ type cluster struct {
 	hellos   []fleet.Hello
 	beats    chan fleet.Beat
 	reports  chan []assignment.Observed
+	clusters chan *fleet.SlurmReport
 	observed error
 }
 
@@ -68,6 +69,11 @@ func (c *cluster) Session(context.Context, string) (int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session, nil
+}
+
+func (c *cluster) ReportSlurm(_ context.Context, _ fleet.Beat, r *fleet.SlurmReport) error {
+	c.clusters <- r
+	return nil
 }
 
 func (c *cluster) Beat(b fleet.Beat) { c.beats <- b }
@@ -103,7 +109,7 @@ func (b *harness) connect(c *cluster) *agent {
 }
 
 func newCluster() *cluster {
-	return &cluster{beats: make(chan fleet.Beat, 99), reports: make(chan []assignment.Observed, 99)}
+	return &cluster{beats: make(chan fleet.Beat, 99), reports: make(chan []assignment.Observed, 99), clusters: make(chan *fleet.SlurmReport, 9)}
 }
 
 func hello(node string) *jobsv1.ConnectRequest {
@@ -142,7 +148,7 @@ func TestAgentStream_startsWithWelcomeAndDesiredWorks(t *testing.T) {
 	require.Equal(t, "wrk_1", works[0].GetWorkId())
 	require.Equal(t, "http://x/api/ingest", works[0].GetAttempt().GetIngestEndpoint())
 	require.Equal(t, []fleet.Hello{{
-		NodeID: "nod_1", Incarnation: "one", Drivers: []string{"llamacpp"}, Runtimes: []string{"node:cuda", "node:jax", "requirements"},
+		NodeID: "nod_1", Incarnation: "one", Drivers: []string{"llamacpp"}, Runtimes: []string{"node:cuda", "node:jax", "requirements"}, RunsOn: fleet.KindAgent,
 		Inventory: fleet.Inventory{CPUs: 4, MemoryBytes: 5, GPUs: 6, Limits: "cgroup2", Version: "v1"},
 		Boundary:  fleet.Boundary{Kind: "own_user", Required: true, Users: "1-9", Namespaces: []string{"pid"}, Unlimited: []string{"disk"}},
 	}}, a.hellos)

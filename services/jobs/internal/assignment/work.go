@@ -12,6 +12,8 @@ package assignment
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -73,6 +75,11 @@ type Observed struct {
 	Uncollected bool
 	Engine      []byte        // the serialized EngineReport without its API key
 	EngineKey   secret.String `db:"-"`
+
+	// Only for works with Batch: the id in the batch system, why the work waits there, and the host names of its nodes by
+	// rank.
+	BatchID, BatchReason, BatchDetail string
+	BatchNodes                        []string
 }
 
 // Work is one unit of work, placed on a node or waiting for placement.
@@ -104,6 +111,8 @@ type Work struct {
 	Master string // name of the node of rank 0
 	// MasterPort is the port at which rank 0 listens, 0 for the first of masterPorts.
 	MasterPort int
+	// Batch is true if the work is the whole attempt, which the node gives to a batch system.
+	Batch bool
 	// Only for engines.
 	Driver string
 	// TeamID is the team that the project had at the first order, empty if it had none. It is nil while not known: for
@@ -132,6 +141,11 @@ func (w *Work) Released() bool { return w.ReleasedAt != nil }
 
 // RenewedSince reports whether the work's lease was renewed at the given time or later.
 func (w *Work) RenewedSince(at time.Time) bool { return w.RenewedAt != nil && !w.RenewedAt.Before(at) }
+
+// Held reports whether a batch system has not started the work yet, as far as is known.
+func (w *Work) Held() bool {
+	return w.Batch && w.Exit == nil && gang.PhaseRank(w.Phase) <= gang.PhaseRank(gang.PhasePending)
+}
 
 // Forget clears the observed state, because a new execution begins.
 func (w *Work) Forget() {
@@ -184,11 +198,29 @@ func (w *Work) Apply(s Observed) bool {
 	if s.RunningAt == nil && w.Kind == Attempt {
 		s.RunningAt = w.RunningAt
 	}
+	w.fillBatch(&s)
 	if same(w.Observed, s) {
 		return false
 	}
 	w.Observed = s
 	return true
+}
+
+// fillBatch completes what a report states about a batch system. A report need not repeat the id and the nodes. A work
+// that has started waits for nothing.
+func (w *Work) fillBatch(s *Observed) {
+	if !w.Batch {
+		s.BatchID, s.BatchReason, s.BatchDetail, s.BatchNodes = "", "", "", nil
+		return
+	}
+	s.BatchID = cmp.Or(s.BatchID, w.BatchID)
+	if len(s.BatchNodes) == 0 {
+		s.BatchNodes = w.BatchNodes
+	}
+	s.BatchNodes = s.BatchNodes[:min(len(s.BatchNodes), w.NNodes)]
+	if gang.PhaseRank(s.Phase) > gang.PhaseRank(gang.PhasePending) {
+		s.BatchReason, s.BatchDetail = "", ""
+	}
 }
 
 // missingGrace is how long Miss ignores that a work is missing, if the work should stop and was never observed. The
@@ -244,7 +276,8 @@ func lostExit() *gang.Exit { return &gang.Exit{Code: -1, Reason: gang.ExitLost} 
 func same(a, b Observed) bool {
 	return a.Phase == b.Phase && a.Detail == b.Detail && sameTime(a.PreparingAt, b.PreparingAt) &&
 		sameTime(a.RunningAt, b.RunningAt) && sameTime(a.ExitedAt, b.ExitedAt) && sameExit(a.Exit, b.Exit) &&
-		a.Uncollected == b.Uncollected &&
+		a.Uncollected == b.Uncollected && a.BatchID == b.BatchID && a.BatchReason == b.BatchReason && a.BatchDetail == b.BatchDetail &&
+		slices.Equal(a.BatchNodes, b.BatchNodes) &&
 		bytes.Equal(a.Engine, b.Engine) && a.EngineKey.Equal(b.EngineKey)
 }
 

@@ -40,10 +40,13 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	}
 	spec.Attempt = int32(w.Number)
 	spec.IngestEndpoint = ingestEndpoint
-	spec.Env = attemptEnv(w, spec.GetEnv())
 	limits := &jobsv1.ResourceLimits{}
 	proto.Merge(limits, spec.GetLimits())
-	limits.Gpus = int32(w.GPUs)
+	if batch := spec.GetBatch(); batch != nil {
+		spec.Env, limits.Gpus = batchEnv(w, spec.GetEnv()), mostGPUs(batch)
+	} else {
+		spec.Env, limits.Gpus = attemptEnv(w, spec.GetEnv()), int32(w.GPUs)
+	}
 	spec.Limits = limits
 	m.Spec = &jobsv1.Work_Attempt{Attempt: spec}
 	return m, nil
@@ -145,11 +148,13 @@ func phaseToProto(phase string) jobsv1.Phase {
 const maxMessage = 4096
 
 func seenFromProto(o *jobsv1.ObservedWork) (Observed, error) {
+	b := o.GetBatch()
 	s := Observed{
 		Key:   Key{ID: o.GetWorkId(), Generation: o.GetGeneration(), Fence: o.GetFence()},
 		Phase: phaseFromProto(o.GetPhase()), Detail: cut(o.GetDetail()),
 		PreparingAt: request.StorableTime(o.GetPreparingAt()), RunningAt: request.StorableTime(o.GetRunningAt()), ExitedAt: request.StorableTime(o.GetExitedAt()),
 		Uncollected: o.GetUncollected(),
+		BatchID:     cutTo(b.GetId(), maxBatchText), BatchReason: cutTo(b.GetReason(), maxBatchText), BatchDetail: cut(b.GetDetail()), BatchNodes: batchNodes(b),
 	}
 	if e := o.GetExit(); e != nil {
 		s.Exit = &gang.Exit{Code: int(e.GetCode()), Signal: int(e.GetSignal()), Reason: cut(e.GetReason()), Message: cut(e.GetMessage())}
@@ -172,7 +177,7 @@ func seenToProto(s Observed) (*jobsv1.ObservedWork, error) {
 	o := &jobsv1.ObservedWork{
 		WorkId: s.ID, Generation: s.Generation, Fence: s.Fence, Phase: phaseToProto(s.Phase), Detail: s.Detail,
 		PreparingAt: request.OptionalTime(s.PreparingAt), RunningAt: request.OptionalTime(s.RunningAt), ExitedAt: request.OptionalTime(s.ExitedAt),
-		Uncollected: s.Uncollected,
+		Uncollected: s.Uncollected, Batch: batchToProto(s),
 	}
 	if s.Exit != nil {
 		o.Exit = &jobsv1.Exit{

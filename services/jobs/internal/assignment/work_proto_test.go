@@ -19,7 +19,8 @@ func fullReport() *jobsv1.ObservedWork {
 	return &jobsv1.ObservedWork{
 		WorkId: "wrk_1", Generation: 2, Fence: 3, Phase: jobsv1.Phase_PHASE_EXITED, Detail: "d",
 		PreparingAt: now, RunningAt: now, ExitedAt: now, Uncollected: true,
-		Exit: &jobsv1.Exit{Code: -1, Signal: 9, Reason: "oom_host", Message: "m"},
+		Batch: &jobsv1.BatchReport{Id: "4711", Reason: "Priority", Detail: "d", Nodes: []string{"n1", "n2"}},
+		Exit:  &jobsv1.Exit{Code: -1, Signal: 9, Reason: "oom_host", Message: "m"},
 		Engine: &jobsv1.EngineReport{
 			Address: "http://127.0.0.1:1", ApiKey: "k", Pid: 5, Ready: true, Phase: "ready", Code: "c", Message: "m",
 			Probes: []byte(`{}`), ReadyAt: now, Restarts: 1, LogExcerpt: "l",

@@ -7,7 +7,7 @@
 //   - A node is drained once no work item holds capacity on it.
 //   - The queue hides the names of jobs from callers who may not see them.
 //
-// cluster.go is pure; only store*.go use SQL; only server.go and cluster_proto.go use proto types.
+// cluster.go and sum.go are pure; only store*.go use SQL; only server.go and cluster_proto.go use proto types.
 package cluster
 
 import (

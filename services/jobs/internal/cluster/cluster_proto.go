@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
 func summaryToProto(s *Summary) *jobsv1.Cluster {
@@ -19,6 +20,7 @@ func summaryToProto(s *Summary) *jobsv1.Cluster {
 		m.Pools = append(m.Pools, &jobsv1.PoolSummary{
 			Pool: p.Name, Nodes: n32(p.Nodes), NodesReady: n32(p.Ready), GpusTotal: n32(p.GPUs), GpusFree: n32(p.GPUsFree),
 			JobsQueued: n32(p.JobsQueued), Isolation: p.Isolation, NodesPermitted: n32(p.Permitted), DefaultMemoryGb: n32(p.MemoryGB), OnSilence: p.OnSilence,
+			Slurm: fleet.SlurmPoolToProto(p.Slurm),
 		})
 	}
 	return m

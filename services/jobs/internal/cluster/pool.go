@@ -2,13 +2,17 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"path"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
 // SubjectPool is the kind of the subject pool in the event and audit tables. Its id is the pool's name.
@@ -19,12 +23,15 @@ const SubjectPool = "pool"
 // to required, no work is therefore placed under the old setting.
 func (o *Orders) SetPool(ctx context.Context, pool string, change func(Settings) Settings) (to Settings, err error) {
 	err = pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		from, err := o.Store.LockPool(ctx, tx, pool)
+		from, slurm, err := o.Store.LockPool(ctx, tx, pool)
 		if err != nil {
 			return err
 		}
 		if to = change(from); to == from {
 			return nil
+		}
+		if err := checkSlurm(pool, to.Slurm, slurm); err != nil {
+			return err
 		}
 		if err := o.Store.SavePool(ctx, tx, pool, from, to); err != nil {
 			return err
@@ -32,9 +39,39 @@ func (o *Orders) SetPool(ctx context.Context, pool string, change func(Settings)
 		if err := o.recordPool(ctx, tx, pool, from, to); err != nil {
 			return err
 		}
+		if err := o.wakeAgents(ctx, tx, pool); err != nil {
+			return err
+		}
 		return pg.Notify(ctx, tx, db.QueueTopic)
 	})
 	return to, err
+}
+
+// checkSlurm refuses settings for Slurm that do not fit the pool.
+func checkSlurm(pool string, set fleet.SlurmPool, served bool) error {
+	switch {
+	case !set.Set():
+		return nil
+	case !served:
+		return fault.InvalidFields(fault.At(fault.TypeValue, fmt.Sprintf("no Slurm fleet serves pool %s; create a fleet of kind slurm with this pool first", pool), "slurm"))
+	case path.Clean(set.Folder) != set.Folder:
+		return fault.InvalidFields(fault.At(fault.TypeValue, "the path must be absolute, without `.`, `..`, repeated or trailing slashes", "slurm", "folder"))
+	}
+	return nil
+}
+
+// wakeAgents sends the changed settings to the agents of the Slurm fleets that serve the pool.
+func (o *Orders) wakeAgents(ctx context.Context, tx pgx.Tx, pool string) error {
+	agents, err := o.Store.Fleets.SlurmAgents(ctx, tx, pool)
+	if err != nil {
+		return err
+	}
+	for _, id := range agents {
+		if err := pg.Notify(ctx, tx, db.NodeTopic(id)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recordPool writes an event for each setting that changes, and the audit row.
@@ -43,6 +80,7 @@ func (o *Orders) recordPool(ctx context.Context, tx pgx.Tx, pool string, from, t
 		{Type: "pool.isolation", From: from.Isolation, To: to.Isolation},
 		{Type: "pool.default_memory", From: strconv.Itoa(from.MemoryGB), To: strconv.Itoa(to.MemoryGB)},
 		{Type: "pool.on_silence", From: from.OnSilence, To: to.OnSilence},
+		{Type: "pool.slurm", From: from.Slurm.Describe(), To: to.Slurm.Describe()},
 	} {
 		if e.From == e.To {
 			continue
@@ -53,5 +91,5 @@ func (o *Orders) recordPool(ctx context.Context, tx pgx.Tx, pool string, from, t
 		}
 	}
 	return o.Trail.Record(ctx, tx, "pool.update", SubjectPool, pool,
-		map[string]any{"isolation": to.Isolation, "default_memory_gb": to.MemoryGB, "on_silence": to.OnSilence})
+		map[string]any{"isolation": to.Isolation, "default_memory_gb": to.MemoryGB, "on_silence": to.OnSilence, "slurm": slurmOrNil(to.Slurm)})
 }

@@ -104,6 +104,9 @@ func (s *Server) UpdatePool(ctx context.Context, req *jobsv1.UpdatePoolRequest) 
 		if req.OnSilence != nil {
 			set.OnSilence = req.GetOnSilence()
 		}
+		if slurm := req.GetSlurm(); slurm != nil {
+			set.Slurm = fleet.SlurmPoolFromProto(slurm)
+		}
 		return set
 	})
 	if err != nil {
@@ -111,6 +114,7 @@ func (s *Server) UpdatePool(ctx context.Context, req *jobsv1.UpdatePoolRequest) 
 	}
 	return &jobsv1.PoolSettings{
 		Pool: req.GetPool(), Isolation: set.Isolation, DefaultMemoryGb: n32(set.MemoryGB), OnSilence: set.OnSilence,
+		Slurm: fleet.SlurmPoolToProto(set.Slurm),
 	}, nil
 }
 

@@ -121,10 +121,12 @@ func jobIDs(rows pgx.Rows, err error) ([]string, error) {
 }
 
 // nodeRows selects one row per node: all pools of the node's fleet, the pools whose work the node may get, the shown
-// state, whether the node can get work, whether it is away, the number of its GPUs, and the number of held GPUs.
+// state, whether the node can get work, whether it is away, the number of its GPUs, and the number of held GPUs; and of a
+// Slurm fleet, the report of its agent and the settings of its pools.
 const nodeRows = `SELECT f.pools, ` + fleet.PermittedPools + `, CASE WHEN n.state = 'ready' AND n.hold <> '' THEN n.hold ELSE n.state END,
 		n.state = 'ready' AND n.hold = '' AND f.state = 'active', n.state IN ('lost', 'unhealthy'), n.gpus,
-		least(n.gpus, (SELECT coalesce(sum(w.gpus), 0) FROM work w WHERE w.node_id = n.id AND ` + db.TakesRoom + `))
+		least(n.gpus, (SELECT coalesce(sum(w.gpus), 0) FROM work w WHERE w.node_id = n.id AND ` + db.TakesRoom + `)),
+		f.kind = 'slurm', n.slurm, ` + fleet.SlurmSettingsOf + `
 	FROM node n JOIN fleet f ON f.id = n.fleet_id`
 
 // Sum counts the fleets, nodes, pools and jobs of the cluster.
@@ -143,20 +145,12 @@ func (s Store) Sum(ctx context.Context, q pg.Querier) (*Summary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sum up the nodes: %w", err)
 	}
-	var names, permitted []string
-	var state string
-	var ready, away bool
-	var gpus, held int
-	_, err = pgx.ForEachRow(rows, []any{&names, &permitted, &state, &ready, &away, &gpus, &held}, func() error {
-		sum.add(state, away, gpus, held)
-		for _, name := range names {
-			if p := pools[name]; p != nil {
-				p.add(ready, away, gpus, held)
-				if slices.Contains(permitted, name) {
-					p.Permitted++
-				}
-			}
-		}
+	var n nodeRow
+	_, err = pgx.ForEachRow(rows, []any{
+		&n.pools, &n.permitted, &n.state, &n.ready, &n.away, &n.gpus, &n.held, &n.isSlurm, &n.slurm.Report, &n.slurm.Pools,
+	}, func() error {
+		sum.addNode(&n, pools)
+		n.slurm = fleet.Slurm{} // the next row must not share anything with it
 		return nil
 	})
 	if err != nil {
@@ -168,32 +162,12 @@ func (s Store) Sum(ctx context.Context, q pg.Querier) (*Summary, error) {
 	return sum, nil
 }
 
-func (s *Summary) add(state string, away bool, gpus, held int) {
-	s.Nodes++
-	s.States[state]++
-	if away {
-		s.GPUsUnhealthy += gpus
-		return
-	}
-	s.GPUs, s.GPUsFree = s.GPUs+gpus, s.GPUsFree+gpus-held
-}
-
-func (p *Pool) add(ready, away bool, gpus, held int) {
-	p.Nodes++
-	if ready {
-		p.Ready++
-	}
-	if !away {
-		p.GPUs, p.GPUsFree = p.GPUs+gpus, p.GPUsFree+gpus-held
-	}
-}
-
 // pools returns every pool that a fleet serves, with the number of jobs queued for it.
 func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error) {
 	rows, err := q.Query(ctx, `SELECT p.name, coalesce(s.isolation, 'required'), coalesce(s.default_memory_gb, 0),
-			coalesce(s.on_silence, 'continue'), (SELECT count(*) FROM job j WHERE j.state = 'queued'
+			coalesce(s.on_silence, 'continue'), coalesce(CASE WHEN p.slurm THEN s.slurm END, '{}'), (SELECT count(*) FROM job j WHERE j.state = 'queued'
 			AND j.pools @> jsonb_build_array(jsonb_build_object('pool', p.name)))
-		FROM (SELECT DISTINCT unnest(pools) AS name FROM fleet) p LEFT JOIN pool s ON s.name = p.name`)
+		FROM (SELECT u.name, bool_or(f.kind = 'slurm') AS slurm FROM fleet f, unnest(f.pools) AS u (name) GROUP BY u.name) p LEFT JOIN pool s ON s.name = p.name`)
 	if err != nil {
 		return nil, fmt.Errorf("list the pools: %w", err)
 	}
@@ -201,8 +175,9 @@ func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error
 	var name string
 	var queued int
 	var set Settings
-	_, err = pgx.ForEachRow(rows, []any{&name, &set.Isolation, &set.MemoryGB, &set.OnSilence, &queued}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &set.Isolation, &set.MemoryGB, &set.OnSilence, &set.Slurm, &queued}, func() error {
 		pools[name] = &Pool{Name: name, JobsQueued: queued, Settings: set}
+		set = Settings{}
 		return nil
 	})
 	if err != nil {
@@ -211,12 +186,12 @@ func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error
 	return pools, nil
 }
 
-// Queue returns the queued jobs in scheduling order; an empty pool means all pools. Jobs outside the scope have no id,
-// name or detail.
+// Queue returns the queued jobs, and those that a Slurm cluster holds, in scheduling order; an empty pool means all pools.
+// Jobs outside the scope have no id, name or detail.
 func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p request.Page) ([]Waiting, error) {
 	rows, err := q.Query(ctx, `SELECT `+access.Visible+`,
 			id, name, queue_detail, queue_position, pools, gpus, priority, queue_reason, queued_at
-		FROM job WHERE state = 'queued' AND ($4 = '' OR pools @> jsonb_build_array(jsonb_build_object('pool', $4::text)))
+		FROM job WHERE (state = 'queued' OR state = 'scheduled' AND batch_held AND queue_reason <> '') AND ($4 = '' OR pools @> jsonb_build_array(jsonb_build_object('pool', $4::text)))
 		ORDER BY priority DESC, created_at, id LIMIT $5 OFFSET $6`,
 		access.Args(scope, pool, p.FetchLimit(), p.Offset)...)
 	if err != nil {

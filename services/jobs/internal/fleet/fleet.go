@@ -48,6 +48,7 @@ type Fleet struct {
 	GPUsUnhealthy         int
 	LastSeenAt            *time.Time
 	CreatedAt             time.Time
+	Slurm                 *SlurmReport // the newest report of the agent of a Slurm fleet, or nil
 }
 
 // Change holds an admin's changes to a fleet; nil fields stay unchanged.
@@ -82,11 +83,14 @@ func (i Inventory) Slots(fixed int) int {
 // Node is one machine of a fleet.
 type Node struct {
 	ID, FleetID, Name, State string
+	Kind                     string // of the fleet
 	Pools                    []string
 	// Permitted are the pools whose work the node may get. They depend on how the node isolates work, and on the
 	// isolation that each pool requires.
 	Permitted []string
 	Boundary  *Boundary // nil until the node has connected
+	// Slurm is what is known of the cluster of a Slurm fleet. It is nil for a node that runs work itself.
+	Slurm *Slurm `db:"-"`
 	Inventory
 	SlotsTotal          int   `db:"slots"`
 	GPUsFree, SlotsFree int   `db:"-"`
@@ -119,6 +123,10 @@ type Hello struct {
 	Drivers     []string
 	Runtimes    []string
 	Boundary    Boundary
+	// RunsOn is what the agent runs works on, one of the kinds of fleets.
+	RunsOn string
+	// Slurm is the report of an agent that runs works on Slurm, or nil.
+	Slurm *SlurmReport
 }
 
 // JoinToken permits nodes to join a fleet.

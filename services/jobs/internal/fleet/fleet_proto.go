@@ -15,7 +15,7 @@ func fleetToProto(f *Fleet) *jobsv1.Fleet {
 	return &jobsv1.Fleet{
 		Id: f.ID, Name: f.Name, Kind: kindToProto(f.Kind), State: f.State, Pools: f.Pools,
 		Nodes: n32(f.Nodes), GpusTotal: n32(f.GPUs), GpusFree: n32(f.GPUsFree), CreatedAt: timestamppb.New(f.CreatedAt),
-		GpusUnhealthy: n32(f.GPUsUnhealthy), LastSeenAt: request.OptionalTime(f.LastSeenAt),
+		GpusUnhealthy: n32(f.GPUsUnhealthy), LastSeenAt: request.OptionalTime(f.LastSeenAt), Slurm: slurmToProto(f.Slurm),
 	}
 }
 

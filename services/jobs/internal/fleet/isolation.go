@@ -42,7 +42,7 @@ func (n *Node) Isolates(pool string) bool {
 }
 
 // ClosesNetwork reports whether the node can run work without network access. It is also true for a node that has never
-// connected, because such a node may still turn out to be able to.
+// connected, because such a node may still turn out to be able to. For the agent of a Slurm fleet see Slurm.ClosesNetwork.
 func (n *Node) ClosesNetwork() bool { return n.Boundary == nil || n.Boundary.ClosesNetwork }
 
 // CodeIsolation is the gate and the error code for work of a pool whose nodes cannot isolate it.
@@ -60,6 +60,11 @@ func RefuseIsolation(pool string, have, want int) *fault.Error {
 func RefuseOpenNetwork(pool string) *fault.Error {
 	return fault.New(fault.Forbidden, CodeIsolation, "%s: pool %s has no suitable node that can run a job without network access; repair what its nodes report "+
 		"as boundary.network_problem, use another pool, or submit the job without spec.network", CodeIsolation, pool)
+}
+
+// RefuseSlurm returns the refusal of a job that a Slurm cluster must not run, for the given reason.
+func RefuseSlurm(why string) *fault.Error {
+	return fault.New(fault.Forbidden, CodeIsolation, "%s: %s", CodeIsolation, why)
 }
 
 // Refusals counts the jobs and engines that are refused because their pool has too few nodes that isolate work.

@@ -35,15 +35,14 @@ type Registrar struct {
 	Slots  int
 }
 
-// Create registers a fleet in tx. Only fleets of agents are supported yet: jobs would wait forever in a
-// fleet of another kind.
+// Create registers a fleet in tx. Fleets of Kubernetes clusters are not supported yet: jobs would wait forever in them.
 func (r *Registrar) Create(ctx context.Context, tx pgx.Tx, name, kind string, pools []string) (*Fleet, error) {
 	f := &Fleet{ID: r.IDs.New(id.Fleet), Name: name, Kind: kind, State: Active, Pools: pools, CreatedAt: r.Clock.Now()}
 	if err := r.Store.Insert(ctx, tx, f); err != nil {
 		return nil, err
 	}
-	if kind != KindAgent { // last, after every other reason to refuse the fleet
-		return nil, fault.New(fault.Unconfigured, "fleet_kind", "fleets of kind %s are not available yet; use kind %s", kind, KindAgent)
+	if kind == KindKubernetes { // last, after every other reason to refuse the fleet
+		return nil, fault.New(fault.Unconfigured, "fleet_kind", "fleets of kind %s are not available yet; use kind %s or %s", kind, KindAgent, KindSlurm)
 	}
 	if _, err := r.Events.Append(ctx, tx, event.Event{SubjectKind: SubjectFleet, SubjectID: f.ID, Type: "fleet.created", To: Active}); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -25,32 +26,53 @@ type Liveness struct {
 	store  Store
 	events *event.Log
 	slots  int
+	works  int // of a Slurm fleet
 
 	mu    sync.Mutex
 	beats map[string]int64 // by node id: the session that sent a heartbeat since the last Flush
 }
 
 // NewLiveness returns a Liveness without heartbeats. Each node gets the given number of slots; 0 derives the number
-// from the node's CPUs.
-func NewLiveness(pool *pgxpool.Pool, events *event.Log, slots int) *Liveness {
-	return &Liveness{pool: pool, events: events, slots: slots, beats: map[string]int64{}}
+// from the node's CPUs. The agent of a Slurm fleet gets one slot for each work that its fleet may have.
+func NewLiveness(pool *pgxpool.Pool, events *event.Log, slots, slurmWorks int) *Liveness {
+	return &Liveness{pool: pool, events: events, slots: slots, works: slurmWorks, beats: map[string]int64{}}
 }
 
-// Open begins a new session of a node and ends its older ones.
+// Open begins a new session of a node and ends its older ones. It refuses an agent that does not fit its fleet.
 func (l *Liveness) Open(ctx context.Context, h Hello) (session int64, err error) {
+	h, slots := l.size(h)
 	err = pg.InTx(ctx, l.pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := l.store.Admit(ctx, tx, h.NodeID, h.RunsOn); err != nil {
+			return err
+		}
 		now, err := pg.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
 		var before string
-		session, before, err = l.store.Open(ctx, tx, h, h.Inventory.Slots(l.slots), now)
+		session, before, err = l.store.Open(ctx, tx, h, slots, now)
 		if err != nil || (before != NodeJoining && before != NodeLost) {
 			return err
 		}
 		return l.moved(ctx, tx, h.NodeID, before, NodeReady)
 	})
 	return session, err
+}
+
+// size returns the hello with what the node can run, and its slots. The agent of a Slurm fleet runs no work on its own host,
+// so its GPUs do not count.
+func (l *Liveness) size(h Hello) (Hello, int) {
+	if h.RunsOn = cmp.Or(h.RunsOn, KindAgent); h.RunsOn == KindSlurm {
+		h.Inventory.GPUs = 0
+		return h, l.works
+	}
+	h.Slurm = nil
+	return h, h.Inventory.Slots(l.slots)
+}
+
+// ReportSlurm stores what the agent of a Slurm fleet reports about its cluster.
+func (l *Liveness) ReportSlurm(ctx context.Context, b Beat, r *SlurmReport) error {
+	return pg.InTx(ctx, l.pool, func(ctx context.Context, tx pgx.Tx) error { return l.store.SaveSlurm(ctx, tx, b, r) })
 }
 
 // Session returns the newest session of a node.

@@ -31,7 +31,7 @@ func newHarness(t *testing.T, nodes int) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
-	b := &harness{pool: pool, liveness: fleet.NewLiveness(pool, event.NewLog(clock.Real(), ids, "jobs"), 0)}
+	b := &harness{pool: pool, liveness: fleet.NewLiveness(pool, event.NewLog(clock.Real(), ids, "jobs"), 0, 200)}
 	require.NoError(t, pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
 		f := &fleet.Fleet{ID: ids.New(id.Fleet), Name: "f", Kind: fleet.KindAgent, State: fleet.Active, Pools: []string{"cpu"}, CreatedAt: clock.Real().Now()}
 		if err := (fleet.Store{}).Insert(ctx, tx, f); err != nil {

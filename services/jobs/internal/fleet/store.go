@@ -23,15 +23,25 @@ const fleetSelect = `SELECT f.id, f.name, f.kind, f.state, f.pools, f.created_at
 		(SELECT coalesce(sum(w.gpus), 0) FROM work w JOIN node n ON n.id = w.node_id
 			WHERE n.fleet_id = f.id AND n.state NOT IN ('lost', 'unhealthy') AND ` + db.TakesRoom + `),
 		(SELECT coalesce(sum(n.gpus), 0) FROM node n WHERE n.fleet_id = f.id AND n.state IN ('lost', 'unhealthy')),
-		(SELECT max(n.last_seen_at) FROM node n WHERE n.fleet_id = f.id)
-	FROM fleet f`
+		(SELECT max(n.last_seen_at) FROM node n WHERE n.fleet_id = f.id),
+		a.slurm, coalesce(a.state IN ('lost', 'unhealthy'), false), ` + SlurmSettingsOf + `
+	FROM fleet f LEFT JOIN LATERAL (` + SlurmAgentOf + `) a ON true`
+
+// SlurmAgentOf selects the agent of the Slurm fleet f that has reported last.
+const SlurmAgentOf = `SELECT n.slurm, n.state, n.runtimes FROM node n WHERE n.fleet_id = f.id AND f.kind = 'slurm' AND n.last_seen_at IS NOT NULL
+		ORDER BY n.last_seen_at DESC, n.id LIMIT 1`
 
 func scanFleet(row pgx.CollectableRow) (*Fleet, error) {
 	var f Fleet
 	var used int
+	var away bool
+	var set map[string]SlurmSettings
 	err := row.Scan(&f.ID, &f.Name, &f.Kind, &f.State, &f.Pools, &f.CreatedAt, &f.Nodes, &f.GPUs, &used,
-		&f.GPUsUnhealthy, &f.LastSeenAt)
+		&f.GPUsUnhealthy, &f.LastSeenAt, &f.Slurm, &away, &set)
 	f.GPUsFree = max(0, f.GPUs-used)
+	if f.Kind == KindSlurm {
+		f.countSlurm(&Slurm{Report: f.Slurm, Pools: set}, away)
+	}
 	return &f, err
 }
 

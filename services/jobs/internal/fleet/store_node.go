@@ -17,12 +17,20 @@ import (
 // PermittedPools is the SQL expression for the pools of the node n in the fleet f whose work the node may get. A node that
 // isolates the work that it runs may get work of all its pools. A node that does not isolate work, but is
 // configured to run work anyway, may get work of pools that require no isolation.
-const PermittedPools = `CASE WHEN n.boundary->>'kind' IN ('own_user', 'user_namespace') THEN f.pools
+//
+// For the agent of a Slurm fleet it is empty, because that depends on the agent's tests: see Slurm.Permits.
+const PermittedPools = `CASE WHEN f.kind = 'slurm' THEN '{}' WHEN n.boundary->>'kind' IN ('own_user', 'user_namespace') THEN f.pools
 		WHEN n.boundary->>'kind' = 'none' AND n.boundary->>'required' = 'false'
 		THEN ARRAY(SELECT p.name FROM pool p WHERE p.name = ANY(f.pools) AND p.isolation = 'none' ORDER BY p.name)
 		ELSE '{}' END`
 
-const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, ` + PermittedPools + ` AS permitted, n.boundary, n.cpus, n.memory_bytes, n.gpus, n.limits,
+// SlurmSettingsOf is the SQL expression for the settings of the pools of the fleet f by name, as Slurm.Pools, or NULL if f
+// is not a Slurm fleet.
+const SlurmSettingsOf = `CASE WHEN f.kind = 'slurm' THEN (SELECT jsonb_object_agg(p.name, jsonb_build_object('slurm', p.slurm,
+		'isolation', p.isolation)) FROM pool p WHERE p.name = ANY(f.pools)) END`
+
+const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.kind, f.pools, ` + PermittedPools + ` AS permitted, n.boundary,
+		n.slurm AS report, ` + SlurmSettingsOf + ` AS settings, n.cpus, n.memory_bytes, n.gpus, n.limits,
 		n.version, n.slots, n.drivers, n.runtimes, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0) AS used_gpus, coalesce(u.slots, 0) AS used_slots,
 		coalesce(u.cpus, 0) AS used_cpus, coalesce(u.memory, 0)::bigint AS used_memory, coalesce(u.works, 0) AS works,
 		n.hold, n.hold_reason, n.drain_mode, n.drain_deadline
@@ -37,12 +45,18 @@ type nodeRow struct {
 
 	UsedGPUs, UsedSlots, UsedCPUs int
 	UsedMemory                    int64
+	Report                        *SlurmReport
+	Settings                      map[string]SlurmSettings
 }
 
 func (r *nodeRow) node() *Node {
 	n := &r.Node
 	n.GPUsFree, n.SlotsFree = max(0, n.GPUs-r.UsedGPUs), max(0, n.SlotsTotal-r.UsedSlots)
 	n.CPUsFree, n.MemoryFree = max(0, n.CPUs-r.UsedCPUs), max(0, n.MemoryBytes-r.UsedMemory)
+	if n.Kind == KindSlurm {
+		n.Slurm = &Slurm{Report: r.Report, Pools: r.Settings}
+		n.Permitted = n.Slurm.Permitted(n.Pools)
+	}
 	return n
 }
 
@@ -80,14 +94,14 @@ func (s Store) Draining(ctx context.Context, q pg.Querier, limit int) ([]*Node, 
 	return collectNodes(rows, err)
 }
 
-// InPool returns the nodes of a pool in any state, except those that were lost before the given time. The result known
-// is true if a fleet that is not disabled serves the pool.
+// InPool returns the nodes of a pool in any state that run work themselves, except those that were lost before the given
+// time. The result known is true if a fleet that is not disabled serves the pool.
 func (s Store) InPool(ctx context.Context, q pg.Querier, pool string, lostBefore time.Time) (nodes []*Node, known bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fleet WHERE $1 = ANY(pools) AND state <> 'disabled')`, pool).Scan(&known)
 	if err != nil {
 		return nil, false, fmt.Errorf("find pool: %w", err)
 	}
-	rows, err := q.Query(ctx, nodeSelect+` WHERE $1 = ANY(f.pools) AND f.state <> 'disabled'
+	rows, err := q.Query(ctx, nodeSelect+` WHERE $1 = ANY(f.pools) AND f.state <> 'disabled' AND f.kind <> 'slurm'
 		AND (n.lost_at IS NULL OR n.lost_at >= $2) ORDER BY n.id`, pool, lostBefore)
 	nodes, err = collectNodes(rows, err)
 	return nodes, known, err
@@ -102,9 +116,10 @@ func (s Store) DefaultMemoryGB(ctx context.Context, q pg.Querier, pool string) (
 	return gb, nil
 }
 
-// StopsOnSilence reports whether attempts of the pool end themselves when they cannot renew their lease.
-func (s Store) StopsOnSilence(ctx context.Context, q pg.Querier, pool string) (stops bool, err error) {
-	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pool WHERE name = $1 AND on_silence = 'stop')`, pool).Scan(&stops)
+// StopsOnSilence reports whether attempts end themselves when they cannot renew their lease, because one of their pools
+// is set so.
+func (s Store) StopsOnSilence(ctx context.Context, q pg.Querier, pools []string) (stops bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pool WHERE name = ANY($1) AND on_silence = 'stop')`, pools).Scan(&stops)
 	if err != nil {
 		return false, fmt.Errorf("read the on_silence setting of a pool: %w", err)
 	}
@@ -130,13 +145,13 @@ func (s Store) Offers(ctx context.Context, q pg.Querier, id, runtime string) (of
 }
 
 // LockReady locks nodes in the order of their ids and returns those that may still get work. It also locks the settings
-// of the nodes' pools that require no isolation. If an admin changes such a pool to required isolation at the same
-// time, that change either waits or is visible in the result.
+// of the nodes' pools that require no isolation or that have settings for Slurm. If an admin changes such a pool at the
+// same time, that change either waits or is visible in the result.
 func (s Store) LockReady(ctx context.Context, tx pgx.Tx, ids []string) ([]*Node, error) {
 	if _, err := tx.Exec(ctx, `SELECT id FROM node WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids); err != nil {
 		return nil, fmt.Errorf("lock nodes: %w", err)
 	}
-	_, err := tx.Exec(ctx, `SELECT name FROM pool WHERE isolation = 'none' AND name IN (
+	_, err := tx.Exec(ctx, `SELECT name FROM pool WHERE (isolation = 'none' OR slurm IS NOT NULL) AND name IN (
 		SELECT unnest(f.pools) FROM node n JOIN fleet f ON f.id = n.fleet_id WHERE n.id = ANY($1)) ORDER BY name FOR SHARE`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("lock the pools of nodes: %w", err)
@@ -175,11 +190,12 @@ func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, state FROM node WHERE id = @id FOR UPDATE)
 		UPDATE node SET session = session + 1, incarnation = @incarnation, cpus = @cpus, memory_bytes = @memory_bytes,
 			gpus = @gpus, limits = @limits, version = @version, drivers = @drivers, runtimes = @runtimes, boundary = @boundary, slots = @slots, last_seen_at = @now,
+			slurm = coalesce(@slurm, slurm),
 			lost_at = NULL, state = CASE WHEN node.state IN ('joining', 'lost') THEN 'ready' ELSE node.state END
 		FROM old WHERE node.id = old.id RETURNING session, old.state`, pgx.StrictNamedArgs{
 		"id": h.NodeID, "incarnation": h.Incarnation, "cpus": h.Inventory.CPUs, "memory_bytes": h.Inventory.MemoryBytes,
 		"gpus": h.Inventory.GPUs, "limits": h.Inventory.Limits, "version": h.Inventory.Version, "drivers": h.Drivers,
-		"runtimes": h.Runtimes, "boundary": h.Boundary, "slots": slots, "now": now,
+		"runtimes": h.Runtimes, "boundary": h.Boundary, "slots": slots, "now": now, "slurm": h.Slurm,
 	}).Scan(&session, &before)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, "", errRemoved(h.NodeID)

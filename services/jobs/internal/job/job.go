@@ -142,17 +142,19 @@ type Signal struct {
 // Status is the changeable part of a job. Every event carries the status after its change, so that a watch
 // can replay each change exactly.
 type Status struct {
-	State      State      `json:"state"`
-	EndReason  string     `json:"end_reason"`
-	Message    string     `json:"message"`
-	Warnings   []string   `json:"warnings"`
-	Attempt    int        `json:"attempt"`
-	StopReason string     `json:"stop_reason"`
-	Queue      Queue      `db:"-" json:"queue"`
-	NotBefore  *time.Time `json:"not_before"`
-	Retries    int        `json:"retries"`
-	Signal     Signal     `db:"-" json:"signal"`
-	PausedAt   *time.Time `json:"paused_at"`
+	State      State    `json:"state"`
+	EndReason  string   `json:"end_reason"`
+	Message    string   `json:"message"`
+	Warnings   []string `json:"warnings"`
+	Attempt    int      `json:"attempt"`
+	StopReason string   `json:"stop_reason"`
+	Queue      Queue    `db:"-" json:"queue"`
+	// BatchHeld means that the job is scheduled, but a batch system has not started it yet. Queue then has the reason.
+	BatchHeld bool       `json:"batch_held,omitempty"`
+	NotBefore *time.Time `json:"not_before"`
+	Retries   int        `json:"retries"`
+	Signal    Signal     `db:"-" json:"signal"`
+	PausedAt  *time.Time `json:"paused_at"`
 	// Checkpoint is the newest checkpoint that training can resume from.
 	Checkpoint *Checkpoint `json:"checkpoint"`
 	// Collected reports whether all output and reports of the last attempt were delivered before its end. It is nil while
@@ -264,6 +266,9 @@ type Attempt struct {
 	Closing *Closing
 	// Collected reports whether all output and reports were delivered before the attempt ended; nil before its end.
 	Collected *bool
+	// BatchID is the id of the attempt in a batch system, and BatchNodes are the host names of its nodes there, by rank.
+	BatchID    string
+	BatchNodes []string
 	// HeardSignal is the ID of the newest signal that the training has received, or empty.
 	HeardSignal string
 

@@ -36,7 +36,7 @@ func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
 
 // Withdraw undoes the placement of an attempt that never started. The next attempt reuses its number.
 func (j *Job) Withdraw(now time.Time) {
-	j.State, j.Attempt, j.ScheduledAt = Queued, j.Attempt-1, nil
+	j.State, j.Attempt, j.ScheduledAt, j.BatchHeld = Queued, j.Attempt-1, nil, false
 	j.Queue = Queue{Reason: WaitPoolCapacity, Detail: "the node became unavailable before the attempt started", Since: now}
 }
 
@@ -69,7 +69,11 @@ func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
 	return changed
 }
 
+// start moves a scheduled job to starting. A batch system chooses the nodes of a job that it holds only now.
 func (j *Job) start(a *Attempt, now time.Time) {
+	if j.endHold() {
+		j.ScheduledAt = &now
+	}
 	j.State, a.State = Starting, Starting
 	a.StartingAt, j.StartingAt = &now, &now
 }

@@ -127,7 +127,7 @@ func (j *Job) End(a *Attempt, exit gang.Exit, out Outcome, now time.Time) {
 	if out.Warning != "" {
 		j.Warnings = append(j.Warnings, out.Warning)
 	}
-	j.Signal = Signal{}
+	j.Signal, j.BatchHeld = Signal{}, false
 	switch out.State {
 	case Paused:
 		a.State, j.State, j.PausedAt = Paused, Paused, &now

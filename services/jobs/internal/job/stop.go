@@ -26,6 +26,7 @@ func (j *Job) Stop(a *Attempt, reason string, now time.Time) (changed bool, err 
 		j.finish(Stopped, reason, stopMessage(j), now)
 		return true, nil
 	}
+	j.endHold()
 	j.State, j.StopReason = Stopping, reason
 	if j.Signal = (Signal{}); a.Collecting() {
 		return true, nil
@@ -40,6 +41,9 @@ func (j *Job) Stop(a *Attempt, reason string, now time.Time) (changed bool, err 
 // job gets no further attempt.
 func judgeStop(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	stopped := Outcome{State: Stopped, Reason: j.StopReason, Message: stopMessage(j)}
+	if j.StopReason == ReasonQueueTimeout {
+		stopped.State = Failed // it never started
+	}
 	heard := j.Signal.AckedAt != nil || j.Signal.ID != "" && a.HeardSignal == j.Signal.ID
 	if heard || exit.Reason == gang.ExitStopped || exit.Reason == gang.ExitLost {
 		return stopped
@@ -55,13 +59,17 @@ func (j *Job) ExpireQueue(now time.Time) bool {
 	if j.State != Queued || now.Before(j.Queue.Since.Add(seconds(j.QueueS))) {
 		return false
 	}
-	j.finish(Failed, ReasonQueueTimeout, fmt.Sprintf("the job waited in the queue for more than %d seconds", j.QueueS), now)
+	j.finish(Failed, ReasonQueueTimeout, queueTimeout(j), now)
 	return true
 }
 
-// Overdue returns the end reason of the limit that a placed job has passed, or an empty string. The running time
-// counts from the reported running event. A user's own command may never report; until it does, its running
-// time counts from the executor's start of the process.
+func queueTimeout(j *Job) string {
+	return fmt.Sprintf("the job waited in the queue for more than %d seconds", j.QueueS)
+}
+
+// Overdue returns the end reason of the limit that a placed job has passed, or an empty string. While a batch system holds
+// the job, this is the limit of the queue. The running time counts from the reported running event. A user's own
+// command may never report; until it does, its running time counts from the executor's start of the process.
 func (j *Job) Overdue(now time.Time) string {
 	began := j.RunningAt
 	if began == nil && j.OwnCommand {
@@ -69,6 +77,10 @@ func (j *Job) Overdue(now time.Time) string {
 	}
 	switch {
 	case j.State != Scheduled && j.State != Starting && j.State != Running:
+		return ""
+	case j.BatchHeld && !now.Before(j.Queue.Since.Add(seconds(j.QueueS))):
+		return ReasonQueueTimeout
+	case j.BatchHeld:
 		return ""
 	case began != nil && !now.Before(began.Add(seconds(j.RunningS))):
 		return ReasonTimeLimit
@@ -87,6 +99,8 @@ func stopMessage(j *Job) string {
 			return fmt.Sprintf("the command was not started within %d seconds of placement", j.StartingS)
 		}
 		return fmt.Sprintf("`running` was not reported within %d seconds of placement", j.StartingS)
+	case ReasonQueueTimeout:
+		return queueTimeout(j)
 	case ReasonAdminStop:
 		return "stopped by an admin"
 	}

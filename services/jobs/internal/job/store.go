@@ -42,7 +42,7 @@ const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project,
 	queue_position, queue_reason, queue_detail, queued_at, not_before,
 	scheduled_at, starting_at, executor_running_at, running_at, ended_at,
 	retries, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
-	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at, protected, no_network, runtime, collected`
+	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at, protected, no_network, runtime, collected, batch_held`
 
 // row is a row of the table job: a Job, with the columns of its queue status and its signal.
 type row struct {

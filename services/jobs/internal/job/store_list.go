@@ -96,7 +96,7 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
 	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
-	running_at, ended_at, listens_at, resumed_from, closing, collected, heard_signal, resumed_step,
+	running_at, ended_at, listens_at, resumed_from, closing, collected, heard_signal, resumed_step, batch_id, batch_nodes,
 	coalesce((SELECT w.detail FROM work w WHERE attempt.ended_at IS NULL AND w.kind = 'attempt' AND w.job_id = attempt.job_id
 		AND w.attempt = attempt.number AND w.detail <> '' ORDER BY w.rank LIMIT 1), '') AS doing`
 
@@ -159,12 +159,14 @@ func (s *Store) SaveAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	tag, err := tx.Exec(ctx, `UPDATE attempt SET state = @state, end_reason = @end_reason, message = @message,
 			exit_code = @exit_code, phase = @phase, reported_end = @reported_end, reported_message = @reported_message,
 			starting_at = @starting_at, reported_starting_at = @reported_starting_at, executor_running_at = @executor_running_at,
-			running_at = @running_at, ended_at = @ended_at, closing = @closing, collected = @collected
+			running_at = @running_at, ended_at = @ended_at, closing = @closing, collected = @collected,
+			batch_id = @batch_id, batch_nodes = @batch_nodes
 		WHERE id = @id AND ended_at IS NULL`, pgx.StrictNamedArgs{
 		"id": a.ID, "state": a.State, "end_reason": a.EndReason, "message": a.Message, "exit_code": a.ExitCode, "phase": a.Phase,
 		"reported_end": a.ReportedEnd, "reported_message": a.ReportedMessage, "starting_at": a.StartingAt,
 		"reported_starting_at": a.ReportedStartingAt, "executor_running_at": a.ExecutorRunningAt, "running_at": a.RunningAt,
-		"ended_at": a.EndedAt, "closing": a.Closing, "collected": a.Collected,
+		"ended_at": a.EndedAt, "closing": a.Closing, "collected": a.Collected, "batch_id": a.BatchID,
+		"batch_nodes": a.BatchNodes,
 	})
 	if err != nil {
 		return fmt.Errorf("save attempt: %w", err)

@@ -112,7 +112,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 			queue_detail = @queue_detail, queued_at = @queued_at, not_before = @not_before, scheduled_at = @scheduled_at,
 			starting_at = @starting_at, executor_running_at = @executor_running_at, running_at = @running_at, ended_at = @ended_at,
 			retries = @retries, signal_id = @signal_id, signal_deadline = @signal_deadline, signal_acked_at = @signal_acked_at,
-			paused_at = @paused_at, checkpoint = @checkpoint, collected = @collected, seq = seq + 1
+			paused_at = @paused_at, checkpoint = @checkpoint, collected = @collected, batch_held = @batch_held, seq = seq + 1
 		WHERE id = @id AND state = ANY(@from) AND seq = @seq RETURNING seq`, pgx.StrictNamedArgs{
 		"id": j.ID, "from": from, "seq": j.Seq, "state": j.State, "end_reason": j.EndReason, "message": j.Message,
 		"warnings": notNil(j.Warnings), "attempt": j.Attempt, "stop_reason": j.StopReason, "queue_position": j.Queue.Position,
@@ -120,7 +120,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 		"scheduled_at": j.ScheduledAt, "starting_at": j.StartingAt, "executor_running_at": j.ExecutorRunningAt,
 		"running_at": j.RunningAt, "ended_at": j.EndedAt, "retries": j.Retries, "signal_id": j.Signal.ID,
 		"signal_deadline": j.Signal.Deadline, "signal_acked_at": j.Signal.AckedAt, "paused_at": j.PausedAt,
-		"checkpoint": j.Checkpoint, "collected": j.Collected,
+		"checkpoint": j.Checkpoint, "collected": j.Collected, "batch_held": j.BatchHeld,
 	}).Scan(&j.Seq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fault.New(fault.Conflict, "job_state", "job %s cannot become %s from its current state", j.ID, j.State)
@@ -140,6 +140,16 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 		}
 	}
 	return s.appendEvent(ctx, tx, j, before, cause)
+}
+
+// SaveQueue writes why a batch system holds a locked job. This is not a state change, so it appends no event.
+func (s *Store) SaveQueue(ctx context.Context, tx pgx.Tx, j *Job) error {
+	_, err := tx.Exec(ctx, `UPDATE job SET queue_reason = $2, queue_detail = $3 WHERE id = $1 AND state = 'scheduled' AND batch_held`,
+		j.ID, j.Queue.Reason, j.Queue.Detail)
+	if err != nil {
+		return fmt.Errorf("store why a batch system holds a job: %w", err)
+	}
+	return nil
 }
 
 // SaveFacts writes the name, labels, priority and limits of a locked job. If the name of the job changes, its run gets

@@ -47,7 +47,7 @@ func ToProto(j *job.Job) *jobsv1.Job {
 	if j.EndedAt != nil {
 		m.Collected = j.Collected
 	}
-	if j.State == job.Queued {
+	if j.Waits() {
 		m.Queue = &jobsv1.QueueStatus{
 			Position: int32(j.Queue.Position), Reason: j.Queue.Reason, ReasonDetail: j.Queue.Detail,
 			Since: timestamppb.New(j.Queue.Since),
@@ -93,7 +93,7 @@ func attemptToProto(a *job.Attempt) *jobsv1.Attempt {
 		Message: request.NonEmpty(cmp.Or(a.Message, a.Doing)), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: request.OptionalTime(a.StartingAt),
 		ExecutorRunningAt: request.OptionalTime(a.ExecutorRunningAt), RunningAt: request.OptionalTime(a.RunningAt), EndedAt: request.OptionalTime(a.EndedAt),
 		Phase: request.NonEmpty(a.Phase), ResumedFrom: request.NonEmpty(a.ResumedFrom),
-		Collected: a.Collected,
+		Collected: a.Collected, BatchId: request.NonEmpty(a.BatchID), BatchNodes: a.BatchNodes,
 	}
 	if a.ExitCode != nil {
 		code := int32(*a.ExitCode)

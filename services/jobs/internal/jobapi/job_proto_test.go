@@ -48,7 +48,7 @@ func TestJobProtoFieldsAreFilled(t *testing.T) {
 	a := &job.Attempt{
 		Number: 1, State: job.Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: gang.PhaseExited,
 		CreatedAt: now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
-		ResumedFrom: "art_1", Collected: new(false),
+		ResumedFrom: "art_1", Collected: new(false), BatchID: "17", BatchNodes: []string{"n1"},
 	}
 	require.Empty(t, unset(attemptToProto(a)))
 	e := event.Event{ID: "evt_1", At: now, Type: "t", ActorKind: "user", ActorID: "usr_1", From: "a", To: "b", Reason: "r", Message: "m", Seq: 1}
@@ -60,6 +60,10 @@ func TestJobProtoEmptyFieldsAreNull(t *testing.T) {
 	m := ToProto(&job.Job{Status: job.Status{State: job.Running, Collected: new(true)}})
 	require.Nil(t, m.Collected, "it is known only at the end")
 	require.Nil(t, m.GetQueue(), "a placed job must have no queue status")
+	held := job.Status{State: job.Scheduled, BatchHeld: true, Queue: job.Queue{Reason: "Priority"}}
+	require.Equal(t, "Priority", ToProto(&job.Job{Status: held}).GetQueue().GetReason(), "a batch system holds the job")
+	held.BatchHeld = false
+	require.Nil(t, ToProto(&job.Job{Status: held}).GetQueue())
 	require.Nil(t, m.EndReason)
 	require.Nil(t, m.Message)
 	require.Nil(t, m.GetRunningAt())

@@ -44,8 +44,8 @@ type Rows struct {
 	GiveUp time.Duration
 }
 
-// Pool returns whether a fleet serves the pool, and the size of its nodes. A lost node is included until its work is
-// given up, because it may come back.
+// Pool returns whether a fleet serves the pool, the size of its nodes, and its Slurm clusters. A lost node is included
+// until its work is given up, because it may come back.
 func (r *Rows) Pool(ctx context.Context, name string) (admission.PoolFacts, error) {
 	now, err := pg.Now(ctx, r.DB)
 	if err != nil {
@@ -60,6 +60,18 @@ func (r *Rows) Pool(ctx context.Context, name string) (admission.PoolFacts, erro
 		return admission.PoolFacts{}, err
 	}
 	facts := admission.PoolFacts{Known: known, MemoryGB: memory}
+	hosts, err := r.Fleets.Hosts(ctx, r.DB, name)
+	if err != nil {
+		return admission.PoolFacts{}, err
+	}
+	facts.OnlySlurm = known && !hosts
+	clusters, err := r.Fleets.SlurmFleets(ctx, r.DB, name)
+	if err != nil {
+		return admission.PoolFacts{}, err
+	}
+	for _, f := range clusters {
+		facts.Clusters = append(facts.Clusters, admission.ClusterFacts{FleetID: f.ID, Slurm: f.Slurm(), Runtimes: f.Runtimes})
+	}
 	for _, n := range nodes {
 		facts.Nodes = append(facts.Nodes, admission.NodeFacts{
 			ID: n.ID, Size: job.Room{GPUs: n.GPUs, CPUs: n.CPUs, Memory: n.MemoryBytes}, Permitted: n.Isolates(name), ClosesNetwork: n.ClosesNetwork(),

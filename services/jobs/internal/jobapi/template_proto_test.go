@@ -69,7 +69,7 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 	for _, path := range unsetPaths(want.ProtoReflect(), "") {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
-			"model.files.0.sha256", "model.files.0.unpack", "resume", "environment.lock", "environment.python", "environment.project",
+			"model.files.0.sha256", "model.files.0.unpack", "resume", "environment.lock", "environment.python", "environment.project", "batch",
 		}, path, "the template does not fill a field of the agent's spec")
 	}
 

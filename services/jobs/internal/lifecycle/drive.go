@@ -90,6 +90,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *lockedJob, cause job
 	gang := gang.Combine(seen(s.works))
 	cause.Type = s.job.Observe(s.attempt, gang, s.now)
 	changed := cause.Type != ""
+	explained := s.explain()
 	if gang.Exit != nil {
 		ended, err := d.end(ctx, tx, s, *gang.Exit, &cause)
 		if err != nil {
@@ -110,10 +111,25 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *lockedJob, cause job
 	if err := d.Jobs.SaveAttempt(ctx, tx, s.attempt); err != nil {
 		return err
 	}
-	if !changed {
-		return nil
+	if changed {
+		return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
 	}
-	return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
+	if explained {
+		return d.Jobs.SaveQueue(ctx, tx, s.job)
+	}
+	return nil
+}
+
+// explain records what a batch system states about the attempt, and reports whether the reason for which it holds the job
+// has changed.
+func (s *lockedJob) explain() bool {
+	for _, w := range s.works {
+		if w.Batch {
+			s.attempt.SeeBatch(w.BatchID, w.BatchNodes)
+			return s.job.Explain(w.BatchReason, w.BatchDetail)
+		}
+	}
+	return false
 }
 
 // end ends an attempt whose nodes have delivered what they could, and releases what it holds. It reports whether the

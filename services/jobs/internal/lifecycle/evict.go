@@ -7,12 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // Evict moves all work off a healthy node. It removes engines from the node, withdraws placements that no node has
-// acknowledged, and stops all other attempts. The exits that the node then reports decide about the jobs of those
-// attempts. A repeated call changes nothing.
+// acknowledged or that a batch system holds, and stops all other attempts. The exits that the node then reports decide
+// about the jobs of those attempts. A repeated call changes nothing.
 func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
@@ -26,7 +25,7 @@ func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 }
 
 // EvictIdle removes from the node only the work that has no state to save: engines, and placements that no node has
-// acknowledged.
+// acknowledged or that a batch system holds.
 func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
@@ -37,7 +36,7 @@ func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
 		switch {
 		case w.Kind == assignment.Engine:
 			errs = append(errs, d.apply(ctx, w, nodeID, lose(nodeSilent)))
-		case w.Phase == gang.PhaseNone:
+		case unstarted(w):
 			_, err := d.withdraw(ctx, w)
 			errs = append(errs, err)
 		}
@@ -49,7 +48,7 @@ func (d *Driver) evict(ctx context.Context, w *assignment.Work, nodeID string) e
 	if w.Kind == assignment.Engine {
 		return d.apply(ctx, w, nodeID, lose(nodeSilent))
 	}
-	if w.Phase == gang.PhaseNone {
+	if unstarted(w) {
 		if withdrawn, err := d.withdraw(ctx, w); withdrawn || err != nil {
 			return err
 		}

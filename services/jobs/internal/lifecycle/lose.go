@@ -14,8 +14,8 @@ import (
 
 // Lose declares the works of a fenced node lost, except for those whose lease was renewed at the given time or later.
 // For an attempt, job.Judge decides what this means; an engine is unplaced. A node that comes back must remove those
-// works. An attempt that no node ever acknowledged has not started, so its placement is withdrawn and the job is queued
-// again without counting the attempt.
+// works. An attempt that no node ever acknowledged, or that a batch system still holds, has not started, so its placement
+// is withdrawn and the job is queued again without counting the attempt.
 func (d *Driver) Lose(ctx context.Context, nodeID string, renewed time.Time) error {
 	return d.giveUp(ctx, nodeID, func(w *assignment.Work) bool { return !w.RenewedSince(renewed) && lose(nodeSilent)(w) })
 }
@@ -32,7 +32,7 @@ func (d *Driver) giveUp(ctx context.Context, nodeID string, lose func(w *assignm
 	}
 	var errs []error
 	for _, w := range works {
-		if w.Kind == assignment.Attempt && w.Phase == gang.PhaseNone {
+		if unstarted(w) {
 			withdrawn, err := d.withdraw(ctx, w)
 			errs = append(errs, err)
 			if withdrawn {
@@ -42,6 +42,11 @@ func (d *Driver) giveUp(ctx context.Context, nodeID string, lose func(w *assignm
 		errs = append(errs, d.apply(ctx, w, nodeID, lose))
 	}
 	return errors.Join(errs...)
+}
+
+// unstarted reports whether no process of an attempt has been started, as far as is known.
+func unstarted(w *assignment.Work) bool {
+	return w.Kind == assignment.Attempt && (w.Phase == gang.PhaseNone || w.Held())
 }
 
 // The reasons why a work is lost.
@@ -64,14 +69,14 @@ func lose(message string) func(w *assignment.Work) bool {
 	}
 }
 
-// withdraw undoes a placement that no node has acknowledged, and reports whether it did.
+// withdraw undoes a placement that no node has acknowledged or that a batch system holds, and reports whether it did.
 func (d *Driver) withdraw(ctx context.Context, w *assignment.Work) (done bool, err error) {
 	err = d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		if s.job.State != job.Scheduled || s.attempt.Number != w.Number {
 			return nil
 		}
 		for _, mine := range s.works {
-			if mine.Phase != gang.PhaseNone || mine.RenewedAt != nil { // The node has started it, but has not reported that yet.
+			if !unstarted(mine) || mine.RenewedAt != nil { // The node has started it, but has not reported that yet.
 				return nil
 			}
 		}

@@ -108,9 +108,9 @@ const batch = 500
 // enforce handles jobs that have passed a limit. The driver checks each again under its lock.
 func (r *Reconciler) enforce(ctx context.Context, now time.Time) error {
 	rows, err := r.Pool.Query(ctx, `SELECT id FROM job WHERE ended_at IS NULL AND (
-			(state = 'queued' AND queued_at + make_interval(secs => queued_s) <= $1)
+			((state = 'queued' OR state = 'scheduled' AND batch_held) AND queued_at + make_interval(secs => queued_s) <= $1)
 			OR (state = 'pausing' AND signal_acked_at IS NULL AND signal_deadline <= $1)
-			OR (state IN ('scheduled', 'starting', 'running') AND NOT EXISTS (SELECT FROM attempt a
+			OR (state IN ('scheduled', 'starting', 'running') AND NOT batch_held AND NOT EXISTS (SELECT FROM attempt a
 				WHERE a.job_id = job.id AND a.number = job.attempt AND a.phase IN ('collecting', 'exited')) AND coalesce(
 				coalesce(running_at, CASE WHEN own_command THEN executor_running_at END) + make_interval(secs => running_s),
 				scheduled_at + make_interval(secs => starting_s)) <= $1))

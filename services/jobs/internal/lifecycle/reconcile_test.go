@@ -40,7 +40,7 @@ func newReconcileHarness(t *testing.T) *reconcileHarness {
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
 	events, works := event.NewLog(clock.Real(), ids, "jobs"), &assignment.Store{}
 	b := &reconcileHarness{t: t, pool: pool, r: &lifecycle.Reconciler{
-		Pool: pool, Nodes: fleet.NewLiveness(pool, events, 0), Works: works, Clock: clock.Real(),
+		Pool: pool, Nodes: fleet.NewLiveness(pool, events, 0, 200), Works: works, Clock: clock.Real(),
 		Driver: &lifecycle.Driver{Pool: pool, Jobs: &job.Store{Events: events, Closer: closer{}}, Works: works},
 		Lease:  30 * time.Second, Fence: 90 * time.Second,
 	}}

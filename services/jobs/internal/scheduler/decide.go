@@ -11,7 +11,8 @@
 // memory, a later job that requests no CPU, memory or GPU may use a slot, provided one slot stays free on the node.
 //
 // A placement takes from its node the requested GPUs, CPUs and memory, and one slot if it requests no GPU. Work that
-// requests no CPU takes none, and can run on a node whose CPUs are all taken.
+// requests no CPU takes none, and can run on a node whose CPUs are all taken. The agent of a Slurm fleet takes a gang as
+// one place, if the fleet serves all its pools: see slurm.go.
 package scheduler
 
 import (
@@ -51,6 +52,16 @@ type Place struct {
 	NodeID string
 	Rank   int
 	Pool   job.Pool
+	// Parts are all parts of the gang if the place is a Slurm cluster, otherwise nil.
+	Parts []job.Pool
+}
+
+// need returns the room that the place takes on its node.
+func (p *Place) need() job.Room {
+	if p.Parts != nil {
+		return slurmNeed()
+	}
+	return p.Pool.Need()
 }
 
 // Decision is the decision on one waiting job or engine: its places, or the reason why it waits.
@@ -163,6 +174,9 @@ func (p *plan) job(w Waiting) Decision {
 		spare = 1
 	}
 	places, short := p.gang(w.Pools, w.suited(asItIs), spare)
+	if places == nil {
+		places = p.slurm(w)
+	}
 	switch {
 	case places == nil && passed != "":
 		return p.reserved[passed].decision(passed)
@@ -170,7 +184,7 @@ func (p *plan) job(w Waiting) Decision {
 		return p.short(w, short)
 	}
 	for _, pl := range places {
-		p.node(pl.NodeID).take(pl.Pool.Need())
+		p.node(pl.NodeID).take(pl.need())
 	}
 	p.charge(holders(w.OwnerID, w.TeamID), demand)
 	return Decision{Places: places}
@@ -204,6 +218,9 @@ func (p *plan) quota(w Waiting, demand int) Decision {
 // short returns why a gang has no room. If the ready nodes would have room without their current work, short reserves
 // the job's pools.
 func (p *plan) short(w Waiting, pool job.Pool) Decision {
+	if d := p.shortOfSlurm(w); d.Reason != "" {
+		return d
+	}
 	if whole, lacking := p.gang(w.Pools, empty, 0); whole == nil {
 		if n := p.refused(lacking); n > 0 {
 			detail := fmt.Sprintf("pool %s has too few nodes that isolate the work they run: %s of a suitable size may not run the job; %s",
@@ -259,13 +276,13 @@ func (p *plan) gang(pools []job.Pool, view func(Node) Node, spare int) (places [
 	return places, job.Pool{}
 }
 
-// candidates returns the nodes of a pool, best first. For GPU work, nodes with the fewest free GPUs come first, so
-// that whole nodes stay free. For other work, nodes with the fewest GPUs come first, then those with the most free
-// slots.
+// candidates returns the nodes of a pool that run work themselves, best first. For GPU work, nodes with the fewest free
+// GPUs come first, so that whole nodes stay free. For other work, nodes with the fewest GPUs come first, then those with
+// the most free slots.
 func (p *plan) candidates(want job.Pool) []*Node {
 	var nodes []*Node
 	for _, n := range p.nodes {
-		if slices.Contains(n.Pools, want.Pool) {
+		if n.Slurm == nil && slices.Contains(n.Pools, want.Pool) {
 			nodes = append(nodes, n)
 		}
 	}
@@ -282,7 +299,7 @@ func (p *plan) candidates(want job.Pool) []*Node {
 // work of the pool.
 func (p *plan) refused(want job.Pool) (n int) {
 	for _, node := range p.nodes {
-		if bare := empty(*node); slices.Contains(node.Refused, want.Pool) && bare.fits(want.Need()) {
+		if bare := empty(*node); node.Slurm == nil && slices.Contains(node.Refused, want.Pool) && bare.fits(want.Need()) {
 			n++
 		}
 	}

@@ -21,6 +21,9 @@ type Node struct {
 	Drivers             []string // engine drivers; if empty, any
 	ClosesNetwork       bool     // it can run work without network access
 	Runtimes            []string // the environments that it offers
+	// Slurm is what is known of the cluster of a Slurm fleet, whose agent the node is. The node takes whole gangs, and one
+	// slot for each. It is nil for a node that runs work itself.
+	Slurm *fleet.Slurm
 }
 
 // These functions are the views of a node for plan.gang: asItIs with its free resources, bulkFree with all CPUs and

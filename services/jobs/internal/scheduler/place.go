@@ -124,7 +124,7 @@ func nodeOf(n *fleet.Node) Node {
 	return Node{
 		ID: n.ID, Name: n.Name, Pools: n.Permitted, Refused: without(n.Pools, n.Permitted), GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
 		SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
-		Drivers: n.Drivers, ClosesNetwork: n.ClosesNetwork(), Runtimes: n.Runtimes,
+		Drivers: n.Drivers, ClosesNetwork: n.ClosesNetwork(), Runtimes: n.Runtimes, Slurm: n.Slurm,
 	}
 }
 
@@ -175,6 +175,9 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	}
 	unsuited := func(p Place) bool {
 		n := nodes[p.NodeID]
+		if p.Parts != nil {
+			return !n.suitsGang(p.Parts, j.NoNetwork, j.Runtime)
+		}
 		return j.NoNetwork && !n.ClosesNetwork || !fleet.Offers(n.Runtimes, j.Runtime)
 	}
 	if slices.ContainsFunc(d.Places, unsuited) {
@@ -192,24 +195,65 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if err != nil {
 		return err
 	}
-	port, err := s.Works.FreeMasterPort(ctx, tx, d.Places[0].NodeID)
+	if d.Places[0].Parts != nil {
+		err = s.insertBatch(ctx, tx, j, d.Places[0], nodes[d.Places[0].NodeID], spec, now)
+	} else {
+		err = s.insertRanks(ctx, tx, j, d.Places, nodes, spec, now)
+	}
 	if err != nil {
 		return err
 	}
-	for _, p := range d.Places {
+	return s.Jobs.Save(ctx, tx, j, before, job.Cause{})
+}
+
+// insertRanks stores one work for each rank of the job's new attempt.
+func (s *Scheduler) insertRanks(
+	ctx context.Context, tx pgx.Tx, j *job.Job, places []Place, nodes map[string]Node, spec []byte, now time.Time,
+) error {
+	port, err := s.Works.FreeMasterPort(ctx, tx, places[0].NodeID)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
 		need := p.Pool.Need()
-		w := &assignment.Work{
-			Observed: assignment.Observed{Key: assignment.Key{ID: s.IDs.New(id.Work), Generation: 1, Fence: 1}},
-			Kind:     assignment.Attempt, Desired: assignment.WantRunning, DesiredAt: now, Spec: spec, Pool: p.Pool.Pool,
-			GPUs: need.GPUs, Slots: need.Slots, CPUs: need.CPUs, Memory: need.Memory, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
-			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),
-			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name, MasterPort: port,
-		}
+		w := s.work(j, p, spec, now)
+		w.GPUs, w.Slots, w.CPUs, w.Memory = need.GPUs, need.Slots, need.CPUs, need.Memory
+		w.NNodes, w.Master, w.MasterPort = len(places), nodes[places[0].NodeID].Name, port
 		if err := s.Works.Insert(ctx, tx, w); err != nil {
 			return err
 		}
 	}
-	return s.Jobs.Save(ctx, tx, j, before, job.Cause{})
+	return nil
+}
+
+// insertBatch stores the one work of an attempt that a Slurm cluster runs as a whole. The job waits until Slurm starts it.
+func (s *Scheduler) insertBatch(ctx context.Context, tx pgx.Tx, j *job.Job, p Place, n Node, spec []byte, now time.Time) error {
+	b := assignment.Batch{
+		Parts: p.Parts, Pools: map[string]fleet.SlurmPool{}, Limit: j.BatchLimit(), Priority: j.Priority, NotIsolated: n.Slurm.Open(poolNames(p.Parts)),
+	}
+	for _, part := range p.Parts {
+		b.Pools[part.Pool] = n.Slurm.Pools[part.Pool].Slurm
+	}
+	spec, err := assignment.Batched(spec, b)
+	if err != nil {
+		return err
+	}
+	w := s.work(j, p, spec, now)
+	w.GPUs, w.Slots, w.NNodes, w.Batch = job.Demand(p.Parts), slurmNeed().Slots, j.Nodes(), true
+	if err := s.Works.Insert(ctx, tx, w); err != nil {
+		return err
+	}
+	j.Hold()
+	return nil
+}
+
+// work returns a new work of the job's current attempt.
+func (s *Scheduler) work(j *job.Job, p Place, spec []byte, now time.Time) *assignment.Work {
+	return &assignment.Work{
+		Observed: assignment.Observed{Key: assignment.Key{ID: s.IDs.New(id.Work), Generation: 1, Fence: 1}},
+		Kind:     assignment.Attempt, Desired: assignment.WantRunning, DesiredAt: now, Spec: spec, Pool: p.Pool.Pool,
+		OwnerID: j.OwnerID, ProjectID: j.ProjectID, NodeID: p.NodeID, JobID: j.ID, Number: j.Attempt, Rank: p.Rank, Role: p.Pool.Role,
+	}
 }
 
 func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) error {
@@ -257,7 +301,7 @@ func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string
 	}
 	for _, p := range d.Places {
 		n, ok := nodes[p.NodeID]
-		if !ok || !n.fits(p.Pool.Need()) || !slices.Contains(n.Pools, p.Pool.Pool) {
+		if !ok || !n.fits(p.need()) || p.Parts == nil && !slices.Contains(n.Pools, p.Pool.Pool) {
 			return nil, errRaced
 		}
 	}

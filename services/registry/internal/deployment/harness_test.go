@@ -33,12 +33,15 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return nil, nil //nolint:nilnil // nil means no such project
 }
 
-// pools refuses the pool whose name is "open".
+// pools refuses the pools whose names are "open" and "slurm".
 type pools struct{}
 
 func (pools) Check(_ context.Context, pool string) error {
 	if pool == "open" {
 		return fault.New(fault.Forbidden, "isolation", "isolation: refused")
+	}
+	if pool == "slurm" {
+		return fault.New(fault.Unconfigured, "slurm_engine", "engines do not run on Slurm")
 	}
 	return nil
 }

@@ -161,6 +161,20 @@ func TestServer_StartRevision_once(t *testing.T) {
 	require.True(t, fault.HasCode(err, "version_archived") && fault.Is(err, fault.Conflict), "%v", err)
 }
 
+// The pool of a stopped revision may have moved to a Slurm cluster.
+func TestServer_StartRevision_poolOnSlurm(t *testing.T) {
+	t.Parallel()
+	d := newServerHarness(t)
+	ctx, _ := as(t, owner(), "")
+	r, err := d.CreateRevision(ctx, d.create())
+	require.NoError(t, err)
+	_, err = d.StopRevision(ctx, &registryv1.StopRevisionRequest{DeploymentId: d.d.ID, Number: r.GetNumber()})
+	require.NoError(t, err)
+	d.exec(`UPDATE revision SET serving = jsonb_set(serving::jsonb, '{pool}', '"slurm"')::json`)
+	_, err = d.StartRevision(ctx, &registryv1.StartRevisionRequest{DeploymentId: d.d.ID, Number: r.GetNumber()})
+	require.True(t, fault.Is(err, fault.Unconfigured) && fault.HasCode(err, "slurm_engine"), "%v", err)
+}
+
 // The fake pools refuse the pool whose name is "open".
 func TestServer_poolWithoutIsolation(t *testing.T) {
 	t.Parallel()

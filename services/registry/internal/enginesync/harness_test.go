@@ -48,6 +48,8 @@ func (j *jobs) CheckPool(_ context.Context, in *jobspeerv1.CheckPoolRequest, _ .
 	switch in.GetPool() {
 	case "open":
 		return nil, fault.New(fault.Forbidden, "isolation", "isolation: refused")
+	case "slurm":
+		return nil, fault.New(fault.Unconfigured, "slurm_engine", "engines do not run on Slurm")
 	case "older":
 		return nil, fault.New(fault.Unconfigured, "unknown_method", "unknown method CheckPool")
 	}

@@ -38,18 +38,22 @@ type Pools struct {
 	Works jobspeerv1.WorkPeerServiceClient
 }
 
-// Check returns the refusal of the jobs service if no node of the pool isolates works as the pool requires. During an
+// Check returns the refusal of the jobs service if no node of the pool isolates works as the pool requires, or if only
+// Slurm fleets serve it. During an
 // upgrade, the jobs service may still be an older version that lacks this call and runs engines on every node of a
 // pool. Check then returns nil.
 func (p *Pools) Check(ctx context.Context, pool string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	_, err := p.Works.CheckPool(ctx, &jobspeerv1.CheckPoolRequest{Pool: pool})
-	if fault.Is(err, fault.Unconfigured) {
+	if fault.Is(err, fault.Unconfigured) && !fault.HasCode(err, codeSlurmEngine) {
 		return nil
 	}
 	return err
 }
+
+// codeSlurmEngine is the code with which the jobs service refuses engines of pools that only Slurm fleets serve.
+const codeSlurmEngine = "slurm_engine"
 
 // Orders queues orders. Each order is queued in the transaction of the change that needs it.
 type Orders struct {

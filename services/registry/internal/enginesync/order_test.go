@@ -97,5 +97,6 @@ func TestPools_Check(t *testing.T) {
 	p := &Pools{Works: &jobs{}}
 	require.NoError(t, p.Check(t.Context(), "default"))
 	require.True(t, fault.HasCode(p.Check(t.Context(), "open"), "isolation"))
+	require.True(t, fault.HasCode(p.Check(t.Context(), "slurm"), "slurm_engine"))
 	require.NoError(t, p.Check(t.Context(), "older"), "Check must accept the pool if the jobs service is older and does not know the call")
 }
