@@ -44,7 +44,8 @@ const (
 	startTimeout = 60 * time.Second
 	// commandTimeout bounds a command of Slurm. A command retries for some seconds if the controller does not respond.
 	commandTimeout = 30 * time.Second
-	pollInterval   = 20 * time.Millisecond
+	// pollInterval is the time between two polls. It is not shorter, because each poll starts a command.
+	pollInterval = 50 * time.Millisecond
 )
 
 // Start starts a cluster and waits until its nodes are idle. The cluster ends with the test, even if the test is
@@ -67,7 +68,7 @@ func Start(t testing.TB, config Config) *Cluster {
 	defer cancel()
 	c.StartController(ctx)
 	for i := range config.Nodes {
-		c.StartNode(ctx, nodeName(i))
+		c.StartNode(nodeName(i))
 	}
 	c.AwaitIdle(ctx)
 	return c
@@ -129,7 +130,7 @@ func (c *Cluster) RestartController(ctx context.Context) {
 }
 
 // StartNode starts a machine with slurmd. It does not wait until the controller uses the node.
-func (c *Cluster) StartNode(_ context.Context, node string) {
+func (c *Cluster) StartNode(node string) {
 	c.t.Helper()
 	c.nodes[node] = c.boot(node, c.Bin("slurmd"), "-D", "-N", node, "-f", c.path("slurm.conf"), "-d", c.Bin("slurmstepd"))
 }

@@ -198,7 +198,7 @@ func TestNode_deathEndsItsJobs(t *testing.T) {
 	h.awaitLines(1)
 	h.KillNode("n2")
 	h.AwaitState(h.ctx, id, "NODE_FAIL")
-	h.StartNode(h.ctx, "n2")
+	h.StartNode("n2")
 	h.AwaitIdle(h.ctx)
 }
 

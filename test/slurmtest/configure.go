@@ -56,8 +56,9 @@ func (c *Cluster) settings() map[string]string {
 		"DefMemPerCPU":         "100",
 		// Start jobs at once.
 		"SchedulerParameters": "batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1",
-		// Notice soon that a node is dead, and use it again when it returns.
-		"SlurmdTimeout":   "10",
+		// Notice after 10 to 16 seconds that a node is dead, and use it again when it returns. With a lower value, a node
+		// that runs on a busy machine would be dead too.
+		"SlurmdTimeout":   "5",
 		"MessageTimeout":  "5",
 		"ReturnToService": "1",
 		// Slurm kills processes this many seconds after scancel has sent them SIGTERM. The default is 30.
