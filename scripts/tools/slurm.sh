@@ -22,7 +22,7 @@ if [ ! -x "$dir/bin/slurmctld" ]; then
   packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
   fetch() {
     local more
-    # Packages of which apt would install another version are in use by this system: it has their libraries.
+    # A package that apt would only upgrade is installed, so this system has its libraries.
     more=$(apt-get install -s -qq --no-install-recommends "${packages[@]}" | awk '$1 == "Inst" && $3 !~ /^\[/ {print $2}') &&
       apt-get download -qq -o APT::Sandbox::User=root $(printf '%s\n' "${packages[@]}" $more | sort -u)
   }

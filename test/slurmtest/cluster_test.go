@@ -1,8 +1,10 @@
 package slurmtest_test
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,11 +28,14 @@ type harness struct {
 	folder string
 }
 
-func start(t *testing.T) *harness {
+func start(t *testing.T) *harness { return startWith(t, nil) }
+
+// startWith starts a cluster with settings of slurm.conf.
+func startWith(t *testing.T, settings map[string]string) *harness {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
-	return &harness{Cluster: slurmtest.Start(t, slurmtest.Config{Nodes: 2, GPUs: 4}), t: t, ctx: ctx, folder: t.TempDir()}
+	return &harness{Cluster: slurmtest.Start(t, slurmtest.Config{Nodes: 2, GPUs: 4, Settings: settings}), t: t, ctx: ctx, folder: t.TempDir()}
 }
 
 // submit submits a script and returns the id of the job. The output of the job is in the file out of the shared folder.
@@ -38,7 +43,7 @@ func (h *harness) submit(script string, options ...string) string {
 	h.t.Helper()
 	path := filepath.Join(h.folder, "script")
 	require.NoError(h.t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o600))
-	args := []string{"--parsable", "--no-requeue", "--output=" + filepath.Join(h.folder, "out"), "--chdir=" + h.folder}
+	args := []string{"--parsable", "--no-requeue", "--time=10", "--output=" + filepath.Join(h.folder, "out"), "--chdir=" + h.folder}
 	return h.Output(h.ctx, "sbatch", append(append(args, options...), path)...)
 }
 
@@ -67,7 +72,7 @@ func (h *harness) awaitLines(n int) []string {
 // field returns a field of `scontrol show job`.
 func (h *harness) field(id, name string) string {
 	h.t.Helper()
-	for _, f := range strings.Fields(h.Output(h.ctx, "scontrol", "--oneliner", "show", "job", id)) {
+	for f := range strings.FieldsSeq(h.Output(h.ctx, "scontrol", "--oneliner", "show", "job", id)) {
 		if value, ok := strings.CutPrefix(f, name+"="); ok {
 			return value
 		}
@@ -132,7 +137,7 @@ while :; do sleep 0.05; done
 func (h *harness) program(text string) string {
 	h.t.Helper()
 	path := filepath.Join(h.folder, "program")
-	require.NoError(h.t, os.WriteFile(path, []byte(text), 0o700)) //nolint:gosec // Slurm executes the file
+	require.NoError(h.t, os.WriteFile(path, []byte(text), 0o700))
 	return path
 }
 
@@ -171,7 +176,7 @@ func TestController_restartKeepsJobs(t *testing.T) {
 	require.Equal(t, "PENDING", h.Job(h.ctx, waiting).State)
 	h.KillController()
 	require.NoError(t, os.WriteFile(filepath.Join(h.folder, "end"), nil, 0o600))
-	require.Error(t, h.Command(h.ctx, "squeue").Run())
+	require.Error(t, h.Command(h.ctx, "scontrol", "ping").Run())
 	h.StartController(h.ctx)
 	h.AwaitState(h.ctx, running, "COMPLETED")
 	h.AwaitState(h.ctx, waiting, "COMPLETED")
@@ -193,7 +198,7 @@ func TestNode_downEndsItsJobs(t *testing.T) {
 
 func TestNode_deathEndsItsJobs(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := startWith(t, map[string]string{"SlurmdTimeout": "3", "MessageTimeout": "2"})
 	id := h.submit("echo ready; sleep 1000", "--nodelist=n2")
 	h.awaitLines(1)
 	h.KillNode("n2")
@@ -210,4 +215,61 @@ func TestUrgentJob_preempts(t *testing.T) {
 	urgent := h.submit("true", "--gres=gpu:4", "--partition=urgent")
 	h.AwaitState(h.ctx, id, "PREEMPTED")
 	h.AwaitState(h.ctx, urgent, "COMPLETED")
+}
+
+// childVariable is set in the child process of TestKilledTest_leavesNoProcess. Its value is the folder for the child's mark.
+const childVariable = "SLURMTEST_CHILD"
+
+// The test is killed while a job runs on its cluster. The child process is this test binary.
+func TestKilledTest_leavesNoProcess(t *testing.T) {
+	if mark := os.Getenv(childVariable); mark != "" {
+		runUntilKilled(t, mark)
+		return
+	}
+	t.Parallel()
+	folder := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledTest_leavesNoProcess$", "-test.count=1")
+	cmd.Env = append(os.Environ(), childVariable+"="+folder)
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { return len(processes(t, folder)) == 1 }, testTimeout, pollInterval, "the job runs")
+	raw, err := os.ReadFile(filepath.Join(folder, "cluster"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(processes(t, string(raw))), 3, "the controller and two nodes run")
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	require.Eventually(t, func() bool { return len(processes(t, folder)) == 0 && len(processes(t, string(raw))) == 0 }, testTimeout, pollInterval,
+		"all processes end with the test")
+	require.NoError(t, os.RemoveAll(string(raw)))
+}
+
+// runUntilKilled starts a cluster and a job whose arguments contain the folder.
+func runUntilKilled(t *testing.T, folder string) {
+	t.Helper()
+	h := start(t)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "cluster"), []byte(h.Dir), 0o600))
+	h.submit("exec tail -f " + filepath.Join(folder, "cluster"))
+	<-h.ctx.Done()
+}
+
+// processes returns the command lines that contain a path, except that of a test.
+func processes(t *testing.T, path string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	var found []string
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(raw, []byte(path+"/")) || bytes.HasSuffix(raw, []byte(path+"\x00")) {
+			found = append(found, string(raw))
+		}
+	}
+	return found
+}
+
+func TestClusters_areSeparate(t *testing.T) {
+	t.Parallel()
+	one, other := start(t), start(t)
+	id := one.submit("sleep 1000", "--job-name=one")
+	one.AwaitState(one.ctx, id, "RUNNING")
+	require.Empty(t, other.Jobs(other.ctx))
 }
