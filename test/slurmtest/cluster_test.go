@@ -28,7 +28,10 @@ type harness struct {
 	folder string
 }
 
-func start(t *testing.T) *harness { return startWith(t, nil) }
+func start(t *testing.T) *harness {
+	t.Helper()
+	return startWith(t, nil)
+}
 
 // startWith starts a cluster with settings of slurm.conf.
 func startWith(t *testing.T, settings map[string]string) *harness {
