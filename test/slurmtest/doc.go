@@ -29,5 +29,5 @@
 //     time let the job wait for ever, with the reasons PartitionNodeLimit and PartitionTimeLimit.
 //   - The reason of a pending job in squeue may contain more than a word, such as "ReqNodeNotAvail, UnavailableNodes:n2".
 //     scontrol writes it with underscores instead of spaces.
-//   - sbatch --uid=nobody keeps the group of the caller; --gid is separate.
+//   - sbatch --uid starts the job as another user with the group of the caller; --gid is separate.
 package slurmtest
