@@ -20,7 +20,7 @@ import (
 var guidePages = []string{"quickstart", "train", "track", "judge", "serve", "administer", "extend"}
 
 // pagesElsewhere are the pages with commands that another test runs.
-var pagesElsewhere = map[string]string{"tour": "TestCLI/together/tour of test/cli", "fine-tune": "TestFineTune"}
+var pagesElsewhere = map[string]string{"tour": "TestCLI/together/tour of test/cli", "fine-tune": "TestFineTune", "slurm": "TestSlurm"}
 
 // untestedCommands are the commands of the guides that this test does not run, each with the test that runs it.
 var untestedCommands = map[string]string{
