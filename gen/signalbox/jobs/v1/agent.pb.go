@@ -541,7 +541,9 @@ type AttemptSpec struct {
 	Resume *ResumePoint `protobuf:"bytes,18,opt,name=resume,proto3" json:"resume,omitempty"`
 	// Whether the attempt may reach only its own ports and the ingest endpoint. An agent that cannot ensure this must not
 	// start the attempt.
-	NoNetwork     bool `protobuf:"varint,19,opt,name=no_network,json=noNetwork,proto3" json:"no_network,omitempty"`
+	NoNetwork bool `protobuf:"varint,19,opt,name=no_network,json=noNetwork,proto3" json:"no_network,omitempty"`
+	// What a batch system needs to run all ranks of the attempt; unset if the work is one rank on a host.
+	Batch         *BatchSpec `protobuf:"bytes,20,opt,name=batch,proto3" json:"batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +711,182 @@ func (x *AttemptSpec) GetNoNetwork() bool {
 	return false
 }
 
+func (x *AttemptSpec) GetBatch() *BatchSpec {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+// BatchSpec describes all ranks of an attempt to a batch system.
+type BatchSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parts of the gang. Ranks are counted from 0 through the nodes of all parts, in this order.
+	Parts []*BatchPart `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Seconds after its start at which the batch system ends the attempt. It is longer than the limit that Signalbox
+	// enforces, so that the batch system acts only if the agent does not.
+	TimeLimitS int32 `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`
+	// 0 to 100; of two works in the same pool, the one with the higher priority should start first.
+	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Whether the attempt may run without isolation.
+	NotIsolated   bool `protobuf:"varint,4,opt,name=not_isolated,json=notIsolated,proto3" json:"not_isolated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchSpec) Reset() {
+	*x = BatchSpec{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchSpec) ProtoMessage() {}
+
+func (x *BatchSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchSpec.ProtoReflect.Descriptor instead.
+func (*BatchSpec) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *BatchSpec) GetParts() []*BatchPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *BatchSpec) GetTimeLimitS() int32 {
+	if x != nil {
+		return x.TimeLimitS
+	}
+	return 0
+}
+
+func (x *BatchSpec) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *BatchSpec) GetNotIsolated() bool {
+	if x != nil {
+		return x.NotIsolated
+	}
+	return false
+}
+
+// BatchPart is a part of a gang: equal nodes of one pool.
+type BatchPart struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Role        string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Nodes       int32                  `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	GpusPerNode int32                  `protobuf:"varint,3,opt,name=gpus_per_node,json=gpusPerNode,proto3" json:"gpus_per_node,omitempty"`
+	// 0 leaves the number to the batch system.
+	Cpus int32 `protobuf:"varint,4,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	// In bytes; 0 leaves the size to the batch system.
+	MemoryBytes   int64      `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	Pool          string     `protobuf:"bytes,6,opt,name=pool,proto3" json:"pool,omitempty"`
+	Slurm         *SlurmPool `protobuf:"bytes,7,opt,name=slurm,proto3" json:"slurm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchPart) Reset() {
+	*x = BatchPart{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchPart) ProtoMessage() {}
+
+func (x *BatchPart) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchPart.ProtoReflect.Descriptor instead.
+func (*BatchPart) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BatchPart) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *BatchPart) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *BatchPart) GetGpusPerNode() int32 {
+	if x != nil {
+		return x.GpusPerNode
+	}
+	return 0
+}
+
+func (x *BatchPart) GetCpus() int32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *BatchPart) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *BatchPart) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *BatchPart) GetSlurm() *SlurmPool {
+	if x != nil {
+		return x.Slurm
+	}
+	return nil
+}
+
 // ResumePoint is a checkpoint of an earlier attempt, provided as a separate input.
 type ResumePoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -721,7 +899,7 @@ type ResumePoint struct {
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +911,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +924,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResumePoint) GetArtifactId() string {
@@ -782,7 +960,7 @@ type DatasetInput struct {
 
 func (x *DatasetInput) Reset() {
 	*x = DatasetInput{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +972,7 @@ func (x *DatasetInput) String() string {
 func (*DatasetInput) ProtoMessage() {}
 
 func (x *DatasetInput) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +985,7 @@ func (x *DatasetInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetInput.ProtoReflect.Descriptor instead.
 func (*DatasetInput) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DatasetInput) GetName() string {
@@ -851,7 +1029,7 @@ type ModelInput struct {
 
 func (x *ModelInput) Reset() {
 	*x = ModelInput{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1041,7 @@ func (x *ModelInput) String() string {
 func (*ModelInput) ProtoMessage() {}
 
 func (x *ModelInput) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1054,7 @@ func (x *ModelInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInput.ProtoReflect.Descriptor instead.
 func (*ModelInput) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelInput) GetRef() string {
@@ -920,7 +1098,7 @@ type ResourceLimits struct {
 
 func (x *ResourceLimits) Reset() {
 	*x = ResourceLimits{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1110,7 @@ func (x *ResourceLimits) String() string {
 func (*ResourceLimits) ProtoMessage() {}
 
 func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1123,7 @@ func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimits.ProtoReflect.Descriptor instead.
 func (*ResourceLimits) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResourceLimits) GetCpus() int32 {
@@ -1004,7 +1182,7 @@ type EngineSpec struct {
 
 func (x *EngineSpec) Reset() {
 	*x = EngineSpec{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1194,7 @@ func (x *EngineSpec) String() string {
 func (*EngineSpec) ProtoMessage() {}
 
 func (x *EngineSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1207,7 @@ func (x *EngineSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineSpec.ProtoReflect.Descriptor instead.
 func (*EngineSpec) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EngineSpec) GetDeploymentId() string {
@@ -1137,7 +1315,7 @@ type ConnectRequest struct {
 
 func (x *ConnectRequest) Reset() {
 	*x = ConnectRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1327,7 @@ func (x *ConnectRequest) String() string {
 func (*ConnectRequest) ProtoMessage() {}
 
 func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1340,7 @@ func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
 func (*ConnectRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ConnectRequest) GetMessage() isConnectRequest_Message {
@@ -1237,13 +1415,18 @@ type AgentHello struct {
 	Pythons []string `protobuf:"bytes,7,rep,name=pythons,proto3" json:"pythons,omitempty"`
 	// Whether the agent builds environments of locks in packages.
 	BuildsEnvironments bool `protobuf:"varint,8,opt,name=builds_environments,json=buildsEnvironments,proto3" json:"builds_environments,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What the agent runs works on: the kind of its fleet must be the same. Agents of earlier versions leave it out and run
+	// works on their host.
+	RunsOn FleetKind `protobuf:"varint,9,opt,name=runs_on,json=runsOn,proto3,enum=signalbox.jobs.v1.FleetKind" json:"runs_on,omitempty"`
+	// The Slurm cluster, of an agent that runs works on Slurm.
+	Slurm         *SlurmReport `protobuf:"bytes,10,opt,name=slurm,proto3" json:"slurm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentHello) Reset() {
 	*x = AgentHello{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1438,7 @@ func (x *AgentHello) String() string {
 func (*AgentHello) ProtoMessage() {}
 
 func (x *AgentHello) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1451,7 @@ func (x *AgentHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentHello.ProtoReflect.Descriptor instead.
 func (*AgentHello) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AgentHello) GetNodeId() string {
@@ -1327,15 +1510,31 @@ func (x *AgentHello) GetBuildsEnvironments() bool {
 	return false
 }
 
+func (x *AgentHello) GetRunsOn() FleetKind {
+	if x != nil {
+		return x.RunsOn
+	}
+	return FleetKind_FLEET_KIND_UNSPECIFIED
+}
+
+func (x *AgentHello) GetSlurm() *SlurmReport {
+	if x != nil {
+		return x.Slurm
+	}
+	return nil
+}
+
 type Heartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The Slurm cluster, if it has changed since the last report.
+	Slurm         *SlurmReport `protobuf:"bytes,1,opt,name=slurm,proto3" json:"slurm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1546,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1559,14 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Heartbeat) GetSlurm() *SlurmReport {
+	if x != nil {
+		return x.Slurm
+	}
+	return nil
 }
 
 type ObservedWorks struct {
@@ -1372,7 +1578,7 @@ type ObservedWorks struct {
 
 func (x *ObservedWorks) Reset() {
 	*x = ObservedWorks{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1590,7 @@ func (x *ObservedWorks) String() string {
 func (*ObservedWorks) ProtoMessage() {}
 
 func (x *ObservedWorks) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1603,7 @@ func (x *ObservedWorks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservedWorks.ProtoReflect.Descriptor instead.
 func (*ObservedWorks) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ObservedWorks) GetWorks() []*ObservedWork {
@@ -1423,14 +1629,16 @@ type ObservedWork struct {
 	Engine    *EngineReport          `protobuf:"bytes,10,opt,name=engine,proto3" json:"engine,omitempty"`
 	// With PHASE_EXITED: not all logs and reports of the attempt were delivered, because the time for it has passed or the
 	// delivery failed.
-	Uncollected   bool `protobuf:"varint,11,opt,name=uncollected,proto3" json:"uncollected,omitempty"`
+	Uncollected bool `protobuf:"varint,11,opt,name=uncollected,proto3" json:"uncollected,omitempty"`
+	// How a batch system holds or runs the work; unset for works on hosts.
+	Batch         *BatchReport `protobuf:"bytes,12,opt,name=batch,proto3" json:"batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ObservedWork) Reset() {
 	*x = ObservedWork{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1650,7 @@ func (x *ObservedWork) String() string {
 func (*ObservedWork) ProtoMessage() {}
 
 func (x *ObservedWork) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1663,7 @@ func (x *ObservedWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservedWork.ProtoReflect.Descriptor instead.
 func (*ObservedWork) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ObservedWork) GetWorkId() string {
@@ -1535,6 +1743,87 @@ func (x *ObservedWork) GetUncollected() bool {
 	return false
 }
 
+func (x *ObservedWork) GetBatch() *BatchReport {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+// BatchReport is what the agent knows of a work that it has given to a batch system, such as Slurm.
+type BatchReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the work in the batch system; empty before the batch system has accepted it.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The batch system's own reason why the work waits, such as `Priority`; empty once it has started. With it, the phase
+	// is PHASE_PENDING.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// More about the reason, such as the expected start; may be empty.
+	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Host names of the nodes by rank, once the work has started.
+	Nodes         []string `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchReport) Reset() {
+	*x = BatchReport{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchReport) ProtoMessage() {}
+
+func (x *BatchReport) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchReport.ProtoReflect.Descriptor instead.
+func (*BatchReport) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BatchReport) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *BatchReport) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *BatchReport) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *BatchReport) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 // Exit describes how a work ended.
 type Exit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1552,7 +1841,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1853,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1866,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -1633,7 +1922,7 @@ type EngineReport struct {
 
 func (x *EngineReport) Reset() {
 	*x = EngineReport{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1934,7 @@ func (x *EngineReport) String() string {
 func (*EngineReport) ProtoMessage() {}
 
 func (x *EngineReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1947,7 @@ func (x *EngineReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReport.ProtoReflect.Descriptor instead.
 func (*EngineReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EngineReport) GetAddress() string {
@@ -1751,7 +2040,7 @@ type ConnectResponse struct {
 
 func (x *ConnectResponse) Reset() {
 	*x = ConnectResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +2052,7 @@ func (x *ConnectResponse) String() string {
 func (*ConnectResponse) ProtoMessage() {}
 
 func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +2065,7 @@ func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
 func (*ConnectResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConnectResponse) GetMessage() isConnectResponse_Message {
@@ -1830,7 +2119,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2131,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2144,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Welcome) GetHeartbeatS() int32 {
@@ -1872,13 +2161,16 @@ type DesiredWorks struct {
 	// The current ingest endpoint, including /api/ingest, to which attempts report. Leases are renewed at the same
 	// origin. Empty if the specs contain the endpoint.
 	IngestEndpoint string `protobuf:"bytes,2,opt,name=ingest_endpoint,json=ingestEndpoint,proto3" json:"ingest_endpoint,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The pools of the node's fleet that have settings for Slurm, for an agent that runs works on Slurm. The agent tests
+	// each once, with a short job, and reports the result.
+	Pools         []*DesiredPool `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DesiredWorks) Reset() {
 	*x = DesiredWorks{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2182,7 @@ func (x *DesiredWorks) String() string {
 func (*DesiredWorks) ProtoMessage() {}
 
 func (x *DesiredWorks) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2195,7 @@ func (x *DesiredWorks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DesiredWorks.ProtoReflect.Descriptor instead.
 func (*DesiredWorks) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DesiredWorks) GetWorks() []*Work {
@@ -1920,6 +2212,66 @@ func (x *DesiredWorks) GetIngestEndpoint() string {
 	return ""
 }
 
+func (x *DesiredWorks) GetPools() []*DesiredPool {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+// DesiredPool is a pool whose jobs run on Slurm.
+type DesiredPool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Slurm         *SlurmPool             `protobuf:"bytes,2,opt,name=slurm,proto3" json:"slurm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DesiredPool) Reset() {
+	*x = DesiredPool{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DesiredPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DesiredPool) ProtoMessage() {}
+
+func (x *DesiredPool) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DesiredPool.ProtoReflect.Descriptor instead.
+func (*DesiredPool) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *DesiredPool) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *DesiredPool) GetSlurm() *SlurmPool {
+	if x != nil {
+		return x.Slurm
+	}
+	return nil
+}
+
 type FetchWorkRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WorkId        string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
@@ -1931,7 +2283,7 @@ type FetchWorkRequest struct {
 
 func (x *FetchWorkRequest) Reset() {
 	*x = FetchWorkRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2295,7 @@ func (x *FetchWorkRequest) String() string {
 func (*FetchWorkRequest) ProtoMessage() {}
 
 func (x *FetchWorkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2308,7 @@ func (x *FetchWorkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchWorkRequest.ProtoReflect.Descriptor instead.
 func (*FetchWorkRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FetchWorkRequest) GetWorkId() string {
@@ -1989,7 +2341,7 @@ type WorkChunk struct {
 
 func (x *WorkChunk) Reset() {
 	*x = WorkChunk{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2353,7 @@ func (x *WorkChunk) String() string {
 func (*WorkChunk) ProtoMessage() {}
 
 func (x *WorkChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2366,7 @@ func (x *WorkChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkChunk.ProtoReflect.Descriptor instead.
 func (*WorkChunk) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WorkChunk) GetData() []byte {
@@ -2035,7 +2387,7 @@ type MintIngestTokenRequest struct {
 
 func (x *MintIngestTokenRequest) Reset() {
 	*x = MintIngestTokenRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2399,7 @@ func (x *MintIngestTokenRequest) String() string {
 func (*MintIngestTokenRequest) ProtoMessage() {}
 
 func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2412,7 @@ func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintIngestTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintIngestTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MintIngestTokenRequest) GetWorkId() string {
@@ -2098,7 +2450,7 @@ type IngestToken struct {
 
 func (x *IngestToken) Reset() {
 	*x = IngestToken{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2462,7 @@ func (x *IngestToken) String() string {
 func (*IngestToken) ProtoMessage() {}
 
 func (x *IngestToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2475,7 @@ func (x *IngestToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestToken.ProtoReflect.Descriptor instead.
 func (*IngestToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *IngestToken) GetToken() string {
@@ -2165,7 +2517,7 @@ type GrantLeaseRequest struct {
 
 func (x *GrantLeaseRequest) Reset() {
 	*x = GrantLeaseRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2529,7 @@ func (x *GrantLeaseRequest) String() string {
 func (*GrantLeaseRequest) ProtoMessage() {}
 
 func (x *GrantLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2542,7 @@ func (x *GrantLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantLeaseRequest.ProtoReflect.Descriptor instead.
 func (*GrantLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GrantLeaseRequest) GetWorkId() string {
@@ -2224,7 +2576,7 @@ type GrantedLease struct {
 
 func (x *GrantedLease) Reset() {
 	*x = GrantedLease{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2588,7 @@ func (x *GrantedLease) String() string {
 func (*GrantedLease) ProtoMessage() {}
 
 func (x *GrantedLease) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2601,7 @@ func (x *GrantedLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedLease.ProtoReflect.Descriptor instead.
 func (*GrantedLease) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GrantedLease) GetLeaseToken() string {
@@ -2271,7 +2623,7 @@ type SignDownloadsRequest struct {
 
 func (x *SignDownloadsRequest) Reset() {
 	*x = SignDownloadsRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2635,7 @@ func (x *SignDownloadsRequest) String() string {
 func (*SignDownloadsRequest) ProtoMessage() {}
 
 func (x *SignDownloadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2648,7 @@ func (x *SignDownloadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadsRequest.ProtoReflect.Descriptor instead.
 func (*SignDownloadsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SignDownloadsRequest) GetWorkId() string {
@@ -2336,7 +2688,7 @@ type SignDownloadsResponse struct {
 
 func (x *SignDownloadsResponse) Reset() {
 	*x = SignDownloadsResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2700,7 @@ func (x *SignDownloadsResponse) String() string {
 func (*SignDownloadsResponse) ProtoMessage() {}
 
 func (x *SignDownloadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2713,7 @@ func (x *SignDownloadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadsResponse.ProtoReflect.Descriptor instead.
 func (*SignDownloadsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SignDownloadsResponse) GetDownloads() []*SignedDownload {
@@ -2384,7 +2736,7 @@ type FetchObjectsRequest struct {
 
 func (x *FetchObjectsRequest) Reset() {
 	*x = FetchObjectsRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2748,7 @@ func (x *FetchObjectsRequest) String() string {
 func (*FetchObjectsRequest) ProtoMessage() {}
 
 func (x *FetchObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2761,7 @@ func (x *FetchObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchObjectsRequest.ProtoReflect.Descriptor instead.
 func (*FetchObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FetchObjectsRequest) GetWorkId() string {
@@ -2449,7 +2801,7 @@ type ObjectsChunk struct {
 
 func (x *ObjectsChunk) Reset() {
 	*x = ObjectsChunk{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2813,7 @@ func (x *ObjectsChunk) String() string {
 func (*ObjectsChunk) ProtoMessage() {}
 
 func (x *ObjectsChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2826,7 @@ func (x *ObjectsChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectsChunk.ProtoReflect.Descriptor instead.
 func (*ObjectsChunk) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ObjectsChunk) GetData() []byte {
@@ -2496,7 +2848,7 @@ type SignDownloadRequest struct {
 
 func (x *SignDownloadRequest) Reset() {
 	*x = SignDownloadRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2860,7 @@ func (x *SignDownloadRequest) String() string {
 func (*SignDownloadRequest) ProtoMessage() {}
 
 func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2873,7 @@ func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadRequest.ProtoReflect.Descriptor instead.
 func (*SignDownloadRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SignDownloadRequest) GetWorkId() string {
@@ -2562,7 +2914,7 @@ type SignedDownload struct {
 
 func (x *SignedDownload) Reset() {
 	*x = SignedDownload{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2926,7 @@ func (x *SignedDownload) String() string {
 func (*SignedDownload) ProtoMessage() {}
 
 func (x *SignedDownload) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2939,7 @@ func (x *SignedDownload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedDownload.ProtoReflect.Descriptor instead.
 func (*SignedDownload) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SignedDownload) GetUrl() string {
@@ -2614,7 +2966,7 @@ type RenewCertificateRequest struct {
 
 func (x *RenewCertificateRequest) Reset() {
 	*x = RenewCertificateRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +2978,7 @@ func (x *RenewCertificateRequest) String() string {
 func (*RenewCertificateRequest) ProtoMessage() {}
 
 func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +2991,7 @@ func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateRequest.ProtoReflect.Descriptor instead.
 func (*RenewCertificateRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RenewCertificateRequest) GetCertificateRequest() string {
@@ -2660,7 +3012,7 @@ type RenewCertificateResponse struct {
 
 func (x *RenewCertificateResponse) Reset() {
 	*x = RenewCertificateResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +3024,7 @@ func (x *RenewCertificateResponse) String() string {
 func (*RenewCertificateResponse) ProtoMessage() {}
 
 func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +3037,7 @@ func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateResponse.ProtoReflect.Descriptor instead.
 func (*RenewCertificateResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RenewCertificateResponse) GetCertificate() string {
@@ -2733,7 +3085,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x03sdk\x18\x03 \x01(\bR\x03sdk\x12\x12\n" +
 	"\x04lock\x18\x04 \x01(\tR\x04lock\x12\x16\n" +
 	"\x06python\x18\x05 \x01(\tR\x06python\x12\x18\n" +
-	"\aproject\x18\x06 \x01(\tR\aproject\"\xb8\x06\n" +
+	"\aproject\x18\x06 \x01(\tR\aproject\"\xec\x06\n" +
 	"\vAttemptSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
@@ -2755,10 +3107,25 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\agrace_s\x18\x11 \x01(\x05R\x06graceS\x126\n" +
 	"\x06resume\x18\x12 \x01(\v2\x1e.signalbox.jobs.v1.ResumePointR\x06resume\x12\x1d\n" +
 	"\n" +
-	"no_network\x18\x13 \x01(\bR\tnoNetwork\x1a6\n" +
+	"no_network\x18\x13 \x01(\bR\tnoNetwork\x122\n" +
+	"\x05batch\x18\x14 \x01(\v2\x1c.signalbox.jobs.v1.BatchSpecR\x05batch\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x82\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x01\n" +
+	"\tBatchSpec\x122\n" +
+	"\x05parts\x18\x01 \x03(\v2\x1c.signalbox.jobs.v1.BatchPartR\x05parts\x12 \n" +
+	"\ftime_limit_s\x18\x02 \x01(\x05R\n" +
+	"timeLimitS\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12!\n" +
+	"\fnot_isolated\x18\x04 \x01(\bR\vnotIsolated\"\xd8\x01\n" +
+	"\tBatchPart\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\"\n" +
+	"\rgpus_per_node\x18\x03 \x01(\x05R\vgpusPerNode\x12\x12\n" +
+	"\x04cpus\x18\x04 \x01(\x05R\x04cpus\x12!\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\x12\x12\n" +
+	"\x04pool\x18\x06 \x01(\tR\x04pool\x122\n" +
+	"\x05slurm\x18\a \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\"\x82\x01\n" +
 	"\vResumePoint\x12\x1f\n" +
 	"\vartifact_id\x18\x01 \x01(\tR\n" +
 	"artifactId\x12\x17\n" +
@@ -2802,7 +3169,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1d.signalbox.jobs.v1.AgentHelloH\x00R\x05hello\x12>\n" +
 	"\bobserved\x18\x02 \x01(\v2 .signalbox.jobs.v1.ObservedWorksH\x00R\bobserved\x12<\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x1c.signalbox.jobs.v1.HeartbeatH\x00R\theartbeatB\t\n" +
-	"\amessage\"\xde\x02\n" +
+	"\amessage\"\xcb\x03\n" +
 	"\n" +
 	"AgentHello\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12:\n" +
@@ -2812,10 +3179,14 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\rfetches_works\x18\x05 \x01(\bR\ffetchesWorks\x12;\n" +
 	"\bboundary\x18\x06 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundary\x12,\n" +
 	"\apythons\x18\a \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10@\x18\x01\"\x06r\x04\x10\x01\x18@R\apythons\x12/\n" +
-	"\x13builds_environments\x18\b \x01(\bR\x12buildsEnvironments\"\v\n" +
-	"\tHeartbeat\"F\n" +
+	"\x13builds_environments\x18\b \x01(\bR\x12buildsEnvironments\x125\n" +
+	"\aruns_on\x18\t \x01(\x0e2\x1c.signalbox.jobs.v1.FleetKindR\x06runsOn\x124\n" +
+	"\x05slurm\x18\n" +
+	" \x01(\v2\x1e.signalbox.jobs.v1.SlurmReportR\x05slurm\"A\n" +
+	"\tHeartbeat\x124\n" +
+	"\x05slurm\x18\x01 \x01(\v2\x1e.signalbox.jobs.v1.SlurmReportR\x05slurm\"F\n" +
 	"\rObservedWorks\x125\n" +
-	"\x05works\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.ObservedWorkR\x05works\"\xe0\x03\n" +
+	"\x05works\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.ObservedWorkR\x05works\"\x96\x04\n" +
 	"\fObservedWork\x12\x17\n" +
 	"\awork_id\x18\x01 \x01(\tR\x06workId\x12\x1e\n" +
 	"\n" +
@@ -2831,7 +3202,13 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x04exit\x18\t \x01(\v2\x17.signalbox.jobs.v1.ExitR\x04exit\x127\n" +
 	"\x06engine\x18\n" +
 	" \x01(\v2\x1f.signalbox.jobs.v1.EngineReportR\x06engine\x12 \n" +
-	"\vuncollected\x18\v \x01(\bR\vuncollected\"d\n" +
+	"\vuncollected\x18\v \x01(\bR\vuncollected\x124\n" +
+	"\x05batch\x18\f \x01(\v2\x1e.signalbox.jobs.v1.BatchReportR\x05batch\"c\n" +
+	"\vBatchReport\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"d\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x16\n" +
@@ -2857,10 +3234,14 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\amessage\"*\n" +
 	"\aWelcome\x12\x1f\n" +
 	"\vheartbeat_s\x18\x01 \x01(\x05R\n" +
-	"heartbeatS\"f\n" +
+	"heartbeatS\"\x9c\x01\n" +
 	"\fDesiredWorks\x12-\n" +
 	"\x05works\x18\x01 \x03(\v2\x17.signalbox.jobs.v1.WorkR\x05works\x12'\n" +
-	"\x0fingest_endpoint\x18\x02 \x01(\tR\x0eingestEndpoint\"j\n" +
+	"\x0fingest_endpoint\x18\x02 \x01(\tR\x0eingestEndpoint\x124\n" +
+	"\x05pools\x18\x03 \x03(\v2\x1e.signalbox.jobs.v1.DesiredPoolR\x05pools\"U\n" +
+	"\vDesiredPool\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x122\n" +
+	"\x05slurm\x18\x02 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\"j\n" +
 	"\x10FetchWorkRequest\x12 \n" +
 	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
 	"\n" +
@@ -2967,7 +3348,7 @@ func file_signalbox_jobs_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
 	(WorkKind)(0),                    // 0: signalbox.jobs.v1.WorkKind
 	(Desired)(0),                     // 1: signalbox.jobs.v1.Desired
@@ -2976,99 +3357,115 @@ var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
 	(*ObjectRef)(nil),                // 4: signalbox.jobs.v1.ObjectRef
 	(*EnvironmentSpec)(nil),          // 5: signalbox.jobs.v1.EnvironmentSpec
 	(*AttemptSpec)(nil),              // 6: signalbox.jobs.v1.AttemptSpec
-	(*ResumePoint)(nil),              // 7: signalbox.jobs.v1.ResumePoint
-	(*DatasetInput)(nil),             // 8: signalbox.jobs.v1.DatasetInput
-	(*ModelInput)(nil),               // 9: signalbox.jobs.v1.ModelInput
-	(*ResourceLimits)(nil),           // 10: signalbox.jobs.v1.ResourceLimits
-	(*EngineSpec)(nil),               // 11: signalbox.jobs.v1.EngineSpec
-	(*ConnectRequest)(nil),           // 12: signalbox.jobs.v1.ConnectRequest
-	(*AgentHello)(nil),               // 13: signalbox.jobs.v1.AgentHello
-	(*Heartbeat)(nil),                // 14: signalbox.jobs.v1.Heartbeat
-	(*ObservedWorks)(nil),            // 15: signalbox.jobs.v1.ObservedWorks
-	(*ObservedWork)(nil),             // 16: signalbox.jobs.v1.ObservedWork
-	(*Exit)(nil),                     // 17: signalbox.jobs.v1.Exit
-	(*EngineReport)(nil),             // 18: signalbox.jobs.v1.EngineReport
-	(*ConnectResponse)(nil),          // 19: signalbox.jobs.v1.ConnectResponse
-	(*Welcome)(nil),                  // 20: signalbox.jobs.v1.Welcome
-	(*DesiredWorks)(nil),             // 21: signalbox.jobs.v1.DesiredWorks
-	(*FetchWorkRequest)(nil),         // 22: signalbox.jobs.v1.FetchWorkRequest
-	(*WorkChunk)(nil),                // 23: signalbox.jobs.v1.WorkChunk
-	(*MintIngestTokenRequest)(nil),   // 24: signalbox.jobs.v1.MintIngestTokenRequest
-	(*IngestToken)(nil),              // 25: signalbox.jobs.v1.IngestToken
-	(*GrantLeaseRequest)(nil),        // 26: signalbox.jobs.v1.GrantLeaseRequest
-	(*GrantedLease)(nil),             // 27: signalbox.jobs.v1.GrantedLease
-	(*SignDownloadsRequest)(nil),     // 28: signalbox.jobs.v1.SignDownloadsRequest
-	(*SignDownloadsResponse)(nil),    // 29: signalbox.jobs.v1.SignDownloadsResponse
-	(*FetchObjectsRequest)(nil),      // 30: signalbox.jobs.v1.FetchObjectsRequest
-	(*ObjectsChunk)(nil),             // 31: signalbox.jobs.v1.ObjectsChunk
-	(*SignDownloadRequest)(nil),      // 32: signalbox.jobs.v1.SignDownloadRequest
-	(*SignedDownload)(nil),           // 33: signalbox.jobs.v1.SignedDownload
-	(*RenewCertificateRequest)(nil),  // 34: signalbox.jobs.v1.RenewCertificateRequest
-	(*RenewCertificateResponse)(nil), // 35: signalbox.jobs.v1.RenewCertificateResponse
-	nil,                              // 36: signalbox.jobs.v1.AttemptSpec.EnvEntry
-	(*timestamppb.Timestamp)(nil),    // 37: google.protobuf.Timestamp
-	(*Inventory)(nil),                // 38: signalbox.jobs.v1.Inventory
-	(*NodeBoundary)(nil),             // 39: signalbox.jobs.v1.NodeBoundary
+	(*BatchSpec)(nil),                // 7: signalbox.jobs.v1.BatchSpec
+	(*BatchPart)(nil),                // 8: signalbox.jobs.v1.BatchPart
+	(*ResumePoint)(nil),              // 9: signalbox.jobs.v1.ResumePoint
+	(*DatasetInput)(nil),             // 10: signalbox.jobs.v1.DatasetInput
+	(*ModelInput)(nil),               // 11: signalbox.jobs.v1.ModelInput
+	(*ResourceLimits)(nil),           // 12: signalbox.jobs.v1.ResourceLimits
+	(*EngineSpec)(nil),               // 13: signalbox.jobs.v1.EngineSpec
+	(*ConnectRequest)(nil),           // 14: signalbox.jobs.v1.ConnectRequest
+	(*AgentHello)(nil),               // 15: signalbox.jobs.v1.AgentHello
+	(*Heartbeat)(nil),                // 16: signalbox.jobs.v1.Heartbeat
+	(*ObservedWorks)(nil),            // 17: signalbox.jobs.v1.ObservedWorks
+	(*ObservedWork)(nil),             // 18: signalbox.jobs.v1.ObservedWork
+	(*BatchReport)(nil),              // 19: signalbox.jobs.v1.BatchReport
+	(*Exit)(nil),                     // 20: signalbox.jobs.v1.Exit
+	(*EngineReport)(nil),             // 21: signalbox.jobs.v1.EngineReport
+	(*ConnectResponse)(nil),          // 22: signalbox.jobs.v1.ConnectResponse
+	(*Welcome)(nil),                  // 23: signalbox.jobs.v1.Welcome
+	(*DesiredWorks)(nil),             // 24: signalbox.jobs.v1.DesiredWorks
+	(*DesiredPool)(nil),              // 25: signalbox.jobs.v1.DesiredPool
+	(*FetchWorkRequest)(nil),         // 26: signalbox.jobs.v1.FetchWorkRequest
+	(*WorkChunk)(nil),                // 27: signalbox.jobs.v1.WorkChunk
+	(*MintIngestTokenRequest)(nil),   // 28: signalbox.jobs.v1.MintIngestTokenRequest
+	(*IngestToken)(nil),              // 29: signalbox.jobs.v1.IngestToken
+	(*GrantLeaseRequest)(nil),        // 30: signalbox.jobs.v1.GrantLeaseRequest
+	(*GrantedLease)(nil),             // 31: signalbox.jobs.v1.GrantedLease
+	(*SignDownloadsRequest)(nil),     // 32: signalbox.jobs.v1.SignDownloadsRequest
+	(*SignDownloadsResponse)(nil),    // 33: signalbox.jobs.v1.SignDownloadsResponse
+	(*FetchObjectsRequest)(nil),      // 34: signalbox.jobs.v1.FetchObjectsRequest
+	(*ObjectsChunk)(nil),             // 35: signalbox.jobs.v1.ObjectsChunk
+	(*SignDownloadRequest)(nil),      // 36: signalbox.jobs.v1.SignDownloadRequest
+	(*SignedDownload)(nil),           // 37: signalbox.jobs.v1.SignedDownload
+	(*RenewCertificateRequest)(nil),  // 38: signalbox.jobs.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil), // 39: signalbox.jobs.v1.RenewCertificateResponse
+	nil,                              // 40: signalbox.jobs.v1.AttemptSpec.EnvEntry
+	(*timestamppb.Timestamp)(nil),    // 41: google.protobuf.Timestamp
+	(*SlurmPool)(nil),                // 42: signalbox.jobs.v1.SlurmPool
+	(*Inventory)(nil),                // 43: signalbox.jobs.v1.Inventory
+	(*NodeBoundary)(nil),             // 44: signalbox.jobs.v1.NodeBoundary
+	(FleetKind)(0),                   // 45: signalbox.jobs.v1.FleetKind
+	(*SlurmReport)(nil),              // 46: signalbox.jobs.v1.SlurmReport
 }
 var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Work.kind:type_name -> signalbox.jobs.v1.WorkKind
 	1,  // 1: signalbox.jobs.v1.Work.desired:type_name -> signalbox.jobs.v1.Desired
 	6,  // 2: signalbox.jobs.v1.Work.attempt:type_name -> signalbox.jobs.v1.AttemptSpec
-	11, // 3: signalbox.jobs.v1.Work.engine:type_name -> signalbox.jobs.v1.EngineSpec
-	37, // 4: signalbox.jobs.v1.Work.deadline:type_name -> google.protobuf.Timestamp
+	13, // 3: signalbox.jobs.v1.Work.engine:type_name -> signalbox.jobs.v1.EngineSpec
+	41, // 4: signalbox.jobs.v1.Work.deadline:type_name -> google.protobuf.Timestamp
 	4,  // 5: signalbox.jobs.v1.AttemptSpec.package:type_name -> signalbox.jobs.v1.ObjectRef
 	5,  // 6: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	8,  // 7: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	9,  // 8: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
-	36, // 9: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
-	10, // 10: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	7,  // 11: signalbox.jobs.v1.AttemptSpec.resume:type_name -> signalbox.jobs.v1.ResumePoint
-	4,  // 12: signalbox.jobs.v1.ResumePoint.file:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 13: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 14: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 15: signalbox.jobs.v1.EngineSpec.model:type_name -> signalbox.jobs.v1.ObjectRef
-	5,  // 16: signalbox.jobs.v1.EngineSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	10, // 17: signalbox.jobs.v1.EngineSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	13, // 18: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
-	15, // 19: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
-	14, // 20: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
-	38, // 21: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
-	39, // 22: signalbox.jobs.v1.AgentHello.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
-	16, // 23: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
-	2,  // 24: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
-	37, // 25: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
-	37, // 26: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
-	37, // 27: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
-	17, // 28: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
-	18, // 29: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
-	37, // 30: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
-	20, // 31: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
-	21, // 32: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
-	3,  // 33: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
-	37, // 34: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 35: signalbox.jobs.v1.SignDownloadsResponse.downloads:type_name -> signalbox.jobs.v1.SignedDownload
-	37, // 36: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 37: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
-	24, // 38: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
-	26, // 39: signalbox.jobs.v1.AgentService.GrantLease:input_type -> signalbox.jobs.v1.GrantLeaseRequest
-	22, // 40: signalbox.jobs.v1.AgentService.FetchWork:input_type -> signalbox.jobs.v1.FetchWorkRequest
-	28, // 41: signalbox.jobs.v1.AgentService.SignDownloads:input_type -> signalbox.jobs.v1.SignDownloadsRequest
-	30, // 42: signalbox.jobs.v1.AgentService.FetchObjects:input_type -> signalbox.jobs.v1.FetchObjectsRequest
-	32, // 43: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
-	34, // 44: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
-	19, // 45: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
-	25, // 46: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
-	27, // 47: signalbox.jobs.v1.AgentService.GrantLease:output_type -> signalbox.jobs.v1.GrantedLease
-	23, // 48: signalbox.jobs.v1.AgentService.FetchWork:output_type -> signalbox.jobs.v1.WorkChunk
-	29, // 49: signalbox.jobs.v1.AgentService.SignDownloads:output_type -> signalbox.jobs.v1.SignDownloadsResponse
-	31, // 50: signalbox.jobs.v1.AgentService.FetchObjects:output_type -> signalbox.jobs.v1.ObjectsChunk
-	33, // 51: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
-	35, // 52: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
-	45, // [45:53] is the sub-list for method output_type
-	37, // [37:45] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	10, // 7: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	11, // 8: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
+	40, // 9: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
+	12, // 10: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
+	9,  // 11: signalbox.jobs.v1.AttemptSpec.resume:type_name -> signalbox.jobs.v1.ResumePoint
+	7,  // 12: signalbox.jobs.v1.AttemptSpec.batch:type_name -> signalbox.jobs.v1.BatchSpec
+	8,  // 13: signalbox.jobs.v1.BatchSpec.parts:type_name -> signalbox.jobs.v1.BatchPart
+	42, // 14: signalbox.jobs.v1.BatchPart.slurm:type_name -> signalbox.jobs.v1.SlurmPool
+	4,  // 15: signalbox.jobs.v1.ResumePoint.file:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 16: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 17: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 18: signalbox.jobs.v1.EngineSpec.model:type_name -> signalbox.jobs.v1.ObjectRef
+	5,  // 19: signalbox.jobs.v1.EngineSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	12, // 20: signalbox.jobs.v1.EngineSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
+	15, // 21: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
+	17, // 22: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
+	16, // 23: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
+	43, // 24: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
+	44, // 25: signalbox.jobs.v1.AgentHello.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
+	45, // 26: signalbox.jobs.v1.AgentHello.runs_on:type_name -> signalbox.jobs.v1.FleetKind
+	46, // 27: signalbox.jobs.v1.AgentHello.slurm:type_name -> signalbox.jobs.v1.SlurmReport
+	46, // 28: signalbox.jobs.v1.Heartbeat.slurm:type_name -> signalbox.jobs.v1.SlurmReport
+	18, // 29: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
+	2,  // 30: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
+	41, // 31: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
+	41, // 32: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
+	41, // 33: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
+	20, // 34: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
+	21, // 35: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
+	19, // 36: signalbox.jobs.v1.ObservedWork.batch:type_name -> signalbox.jobs.v1.BatchReport
+	41, // 37: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
+	23, // 38: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
+	24, // 39: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
+	3,  // 40: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
+	25, // 41: signalbox.jobs.v1.DesiredWorks.pools:type_name -> signalbox.jobs.v1.DesiredPool
+	42, // 42: signalbox.jobs.v1.DesiredPool.slurm:type_name -> signalbox.jobs.v1.SlurmPool
+	41, // 43: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 44: signalbox.jobs.v1.SignDownloadsResponse.downloads:type_name -> signalbox.jobs.v1.SignedDownload
+	41, // 45: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 46: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
+	28, // 47: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
+	30, // 48: signalbox.jobs.v1.AgentService.GrantLease:input_type -> signalbox.jobs.v1.GrantLeaseRequest
+	26, // 49: signalbox.jobs.v1.AgentService.FetchWork:input_type -> signalbox.jobs.v1.FetchWorkRequest
+	32, // 50: signalbox.jobs.v1.AgentService.SignDownloads:input_type -> signalbox.jobs.v1.SignDownloadsRequest
+	34, // 51: signalbox.jobs.v1.AgentService.FetchObjects:input_type -> signalbox.jobs.v1.FetchObjectsRequest
+	36, // 52: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
+	38, // 53: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
+	22, // 54: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
+	29, // 55: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
+	31, // 56: signalbox.jobs.v1.AgentService.GrantLease:output_type -> signalbox.jobs.v1.GrantedLease
+	27, // 57: signalbox.jobs.v1.AgentService.FetchWork:output_type -> signalbox.jobs.v1.WorkChunk
+	33, // 58: signalbox.jobs.v1.AgentService.SignDownloads:output_type -> signalbox.jobs.v1.SignDownloadsResponse
+	35, // 59: signalbox.jobs.v1.AgentService.FetchObjects:output_type -> signalbox.jobs.v1.ObjectsChunk
+	37, // 60: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
+	39, // 61: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
+	54, // [54:62] is the sub-list for method output_type
+	46, // [46:54] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_agent_proto_init() }
@@ -3081,13 +3478,13 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 		(*Work_Attempt)(nil),
 		(*Work_Engine)(nil),
 	}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[4].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[9].OneofWrappers = []any{
+	file_signalbox_jobs_v1_agent_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_agent_proto_msgTypes[11].OneofWrappers = []any{
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Observed)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 	}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[16].OneofWrappers = []any{
+	file_signalbox_jobs_v1_agent_proto_msgTypes[19].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
 		(*ConnectResponse_Desired)(nil),
 	}
@@ -3097,7 +3494,7 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_agent_proto_rawDesc), len(file_signalbox_jobs_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

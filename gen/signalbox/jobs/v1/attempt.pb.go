@@ -64,7 +64,11 @@ type Attempt struct {
 	ResumedFrom *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
 	// Whether all output and reports of the attempt were delivered before it ended. Null while the attempt has not ended,
 	// and if it ended before this field existed.
-	Collected     *bool `protobuf:"varint,14,opt,name=collected,proto3,oneof" json:"collected,omitempty"`
+	Collected *bool `protobuf:"varint,14,opt,name=collected,proto3,oneof" json:"collected,omitempty"`
+	// Id of the attempt in its Slurm cluster; null before Slurm has accepted it, and for attempts on hosts.
+	BatchId *string `protobuf:"bytes,15,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`
+	// Host names of the attempt's nodes by rank, if it has started on a Slurm cluster.
+	BatchNodes    []string `protobuf:"bytes,16,rep,name=batch_nodes,json=batchNodes,proto3" json:"batch_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,6 +201,20 @@ func (x *Attempt) GetCollected() bool {
 	return false
 }
 
+func (x *Attempt) GetBatchId() string {
+	if x != nil && x.BatchId != nil {
+		return *x.BatchId
+	}
+	return ""
+}
+
+func (x *Attempt) GetBatchNodes() []string {
+	if x != nil {
+		return x.BatchNodes
+	}
+	return nil
+}
+
 // ListAttemptsRequest selects a page of a job's attempts.
 type ListAttemptsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -311,7 +329,7 @@ var File_signalbox_jobs_v1_attempt_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_attempt_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsignalbox/jobs/v1/attempt.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x05\n" +
+	"\x1fsignalbox/jobs/v1/attempt.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x06\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1c\n" +
@@ -331,7 +349,10 @@ const file_signalbox_jobs_v1_attempt_proto_rawDesc = "" +
 	"\bended_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
 	"\x05phase\x18\f \x01(\tH\x04R\x05phase\x88\x01\x01\x12&\n" +
 	"\fresumed_from\x18\r \x01(\tH\x05R\vresumedFrom\x88\x01\x01\x12!\n" +
-	"\tcollected\x18\x0e \x01(\bH\x06R\tcollected\x88\x01\x01B\n" +
+	"\tcollected\x18\x0e \x01(\bH\x06R\tcollected\x88\x01\x01\x12\x1e\n" +
+	"\bbatch_id\x18\x0f \x01(\tH\aR\abatchId\x88\x01\x01\x12\x1f\n" +
+	"\vbatch_nodes\x18\x10 \x03(\tR\n" +
+	"batchNodesB\n" +
 	"\n" +
 	"\b_node_idB\r\n" +
 	"\v_end_reasonB\n" +
@@ -342,7 +363,8 @@ const file_signalbox_jobs_v1_attempt_proto_rawDesc = "" +
 	"\x06_phaseB\x0f\n" +
 	"\r_resumed_fromB\f\n" +
 	"\n" +
-	"_collected\"\x9b\x01\n" +
+	"_collectedB\v\n" +
+	"\t_batch_id\"\x9b\x01\n" +
 	"\x13ListAttemptsRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +

@@ -207,7 +207,9 @@ type PoolSummary struct {
 	DefaultMemoryGb int32 `protobuf:"varint,9,opt,name=default_memory_gb,json=defaultMemoryGb,proto3" json:"default_memory_gb,omitempty"`
 	// `continue`, the default: attempts that cannot renew their lease continue. `stop`: such attempts end themselves
 	// before the control plane gives them up, so that two copies of an attempt never run at the same time.
-	OnSilence     string `protobuf:"bytes,10,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
+	OnSilence string `protobuf:"bytes,10,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
+	// How jobs of the pool run on Slurm; null if no Slurm fleet serves the pool, or if an admin has not set it yet.
+	Slurm         *SlurmPool `protobuf:"bytes,11,opt,name=slurm,proto3" json:"slurm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +314,13 @@ func (x *PoolSummary) GetOnSilence() string {
 	return ""
 }
 
+func (x *PoolSummary) GetSlurm() *SlurmPool {
+	if x != nil {
+		return x.Slurm
+	}
+	return nil
+}
+
 // PoolSettings are the settings of a pool.
 type PoolSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -324,7 +333,9 @@ type PoolSettings struct {
 	DefaultMemoryGb int32 `protobuf:"varint,3,opt,name=default_memory_gb,json=defaultMemoryGb,proto3" json:"default_memory_gb,omitempty"`
 	// `continue`, the default: attempts that cannot renew their lease continue. `stop`: such attempts end themselves
 	// before the control plane gives them up, so that two copies of an attempt never run at the same time.
-	OnSilence     string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
+	OnSilence string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
+	// How jobs of the pool run on Slurm; null if no Slurm fleet serves the pool, or if it is not set yet.
+	Slurm         *SlurmPool `protobuf:"bytes,5,opt,name=slurm,proto3" json:"slurm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +398,13 @@ func (x *PoolSettings) GetOnSilence() string {
 	return ""
 }
 
+func (x *PoolSettings) GetSlurm() *SlurmPool {
+	if x != nil {
+		return x.Slurm
+	}
+	return nil
+}
+
 // UpdatePoolRequest contains the changes of a pool's settings. Fields that are unset do not change.
 type UpdatePoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -400,7 +418,10 @@ type UpdatePoolRequest struct {
 	DefaultMemoryGb *int32 `protobuf:"varint,3,opt,name=default_memory_gb,json=defaultMemoryGb,proto3,oneof" json:"default_memory_gb,omitempty"`
 	// `continue`: attempts that cannot renew their lease continue. `stop`: such attempts end themselves before the
 	// control plane gives them up. Applies only to attempts whose processes start after the change.
-	OnSilence     *string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3,oneof" json:"on_silence,omitempty"`
+	OnSilence *string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3,oneof" json:"on_silence,omitempty"`
+	// How jobs of the pool run on Slurm. Only for a pool that a Slurm fleet serves; it replaces the former settings. Applies
+	// to attempts that are placed from then on.
+	Slurm         *SlurmPool `protobuf:"bytes,5,opt,name=slurm,proto3" json:"slurm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +482,13 @@ func (x *UpdatePoolRequest) GetOnSilence() string {
 		return *x.OnSilence
 	}
 	return ""
+}
+
+func (x *UpdatePoolRequest) GetSlurm() *SlurmPool {
+	if x != nil {
+		return x.Slurm
+	}
+	return nil
 }
 
 // ListQueueRequest selects a page of the queue.
@@ -594,7 +622,8 @@ type QueueEntry struct {
 	// `new`: the scheduler has not considered the job yet. `account_quota`, `team_quota`: the GPUs that the owner or the
 	// project's team already holds leave too few for the job. `pool_capacity`: a pool has no room, or too few suitable
 	// nodes. `isolation`: too few nodes isolate work as the pool requires, or can run a job without network access.
-	// `priority`: a pool is reserved for a job that is ahead. `backoff`: the job waits before its next attempt.
+	// `priority`: a pool is reserved for a job that is ahead. `backoff`: the job waits before its next attempt. A job that a
+	// Slurm cluster holds has Slurm's own reason, such as `Resources`.
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The reason as text, which may name other jobs; null if the caller may not see the job.
 	ReasonDetail *string `protobuf:"bytes,9,opt,name=reason_detail,json=reasonDetail,proto3,oneof" json:"reason_detail,omitempty"`
@@ -993,7 +1022,7 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\x05pools\x18\t \x03(\v2\x1e.signalbox.jobs.v1.PoolSummaryR\x05pools\x1a?\n" +
 	"\x11NodesByStateEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xc7\x02\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xfb\x02\n" +
 	"\vPoolSummary\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\x1f\n" +
@@ -1009,19 +1038,22 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\x11default_memory_gb\x18\t \x01(\x05R\x0fdefaultMemoryGb\x12\x1d\n" +
 	"\n" +
 	"on_silence\x18\n" +
-	" \x01(\tR\tonSilence\"\x8b\x01\n" +
+	" \x01(\tR\tonSilence\x122\n" +
+	"\x05slurm\x18\v \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\"\xbf\x01\n" +
 	"\fPoolSettings\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1c\n" +
 	"\tisolation\x18\x02 \x01(\tR\tisolation\x12*\n" +
 	"\x11default_memory_gb\x18\x03 \x01(\x05R\x0fdefaultMemoryGb\x12\x1d\n" +
 	"\n" +
-	"on_silence\x18\x04 \x01(\tR\tonSilence\"\x98\x02\n" +
+	"on_silence\x18\x04 \x01(\tR\tonSilence\x122\n" +
+	"\x05slurm\x18\x05 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\"\xcc\x02\n" +
 	"\x11UpdatePoolRequest\x12\x1d\n" +
 	"\x04pool\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04pool\x128\n" +
 	"\tisolation\x18\x02 \x01(\tB\x15\xbaH\x12r\x10R\brequiredR\x04noneH\x00R\tisolation\x88\x01\x01\x12<\n" +
 	"\x11default_memory_gb\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x00H\x01R\x0fdefaultMemoryGb\x88\x01\x01\x129\n" +
 	"\n" +
-	"on_silence\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\bcontinueR\x04stopH\x02R\tonSilence\x88\x01\x01B\f\n" +
+	"on_silence\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\bcontinueR\x04stopH\x02R\tonSilence\x88\x01\x01\x122\n" +
+	"\x05slurm\x18\x05 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurmB\f\n" +
 	"\n" +
 	"_isolationB\x14\n" +
 	"\x12_default_memory_gbB\r\n" +
@@ -1121,38 +1153,42 @@ var file_signalbox_jobs_v1_cluster_proto_goTypes = []any{
 	(*DeleteNodeRequest)(nil),     // 11: signalbox.jobs.v1.DeleteNodeRequest
 	(*UncordonNodeRequest)(nil),   // 12: signalbox.jobs.v1.UncordonNodeRequest
 	nil,                           // 13: signalbox.jobs.v1.Cluster.NodesByStateEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(DrainMode)(0),                // 15: signalbox.jobs.v1.DrainMode
-	(*Node)(nil),                  // 16: signalbox.jobs.v1.Node
-	(*emptypb.Empty)(nil),         // 17: google.protobuf.Empty
+	(*SlurmPool)(nil),             // 14: signalbox.jobs.v1.SlurmPool
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(DrainMode)(0),                // 16: signalbox.jobs.v1.DrainMode
+	(*Node)(nil),                  // 17: signalbox.jobs.v1.Node
+	(*emptypb.Empty)(nil),         // 18: google.protobuf.Empty
 }
 var file_signalbox_jobs_v1_cluster_proto_depIdxs = []int32{
 	13, // 0: signalbox.jobs.v1.Cluster.nodes_by_state:type_name -> signalbox.jobs.v1.Cluster.NodesByStateEntry
 	2,  // 1: signalbox.jobs.v1.Cluster.pools:type_name -> signalbox.jobs.v1.PoolSummary
-	7,  // 2: signalbox.jobs.v1.ListQueueResponse.entries:type_name -> signalbox.jobs.v1.QueueEntry
-	14, // 3: signalbox.jobs.v1.QueueEntry.since:type_name -> google.protobuf.Timestamp
-	15, // 4: signalbox.jobs.v1.DrainNodeRequest.mode:type_name -> signalbox.jobs.v1.DrainMode
-	0,  // 5: signalbox.jobs.v1.ClusterService.GetCluster:input_type -> signalbox.jobs.v1.GetClusterRequest
-	5,  // 6: signalbox.jobs.v1.ClusterService.ListQueue:input_type -> signalbox.jobs.v1.ListQueueRequest
-	8,  // 7: signalbox.jobs.v1.ClusterService.GetNode:input_type -> signalbox.jobs.v1.GetNodeRequest
-	9,  // 8: signalbox.jobs.v1.ClusterService.DrainNode:input_type -> signalbox.jobs.v1.DrainNodeRequest
-	10, // 9: signalbox.jobs.v1.ClusterService.CordonNode:input_type -> signalbox.jobs.v1.CordonNodeRequest
-	12, // 10: signalbox.jobs.v1.ClusterService.UncordonNode:input_type -> signalbox.jobs.v1.UncordonNodeRequest
-	11, // 11: signalbox.jobs.v1.ClusterService.DeleteNode:input_type -> signalbox.jobs.v1.DeleteNodeRequest
-	4,  // 12: signalbox.jobs.v1.ClusterService.UpdatePool:input_type -> signalbox.jobs.v1.UpdatePoolRequest
-	1,  // 13: signalbox.jobs.v1.ClusterService.GetCluster:output_type -> signalbox.jobs.v1.Cluster
-	6,  // 14: signalbox.jobs.v1.ClusterService.ListQueue:output_type -> signalbox.jobs.v1.ListQueueResponse
-	16, // 15: signalbox.jobs.v1.ClusterService.GetNode:output_type -> signalbox.jobs.v1.Node
-	16, // 16: signalbox.jobs.v1.ClusterService.DrainNode:output_type -> signalbox.jobs.v1.Node
-	16, // 17: signalbox.jobs.v1.ClusterService.CordonNode:output_type -> signalbox.jobs.v1.Node
-	16, // 18: signalbox.jobs.v1.ClusterService.UncordonNode:output_type -> signalbox.jobs.v1.Node
-	17, // 19: signalbox.jobs.v1.ClusterService.DeleteNode:output_type -> google.protobuf.Empty
-	3,  // 20: signalbox.jobs.v1.ClusterService.UpdatePool:output_type -> signalbox.jobs.v1.PoolSettings
-	13, // [13:21] is the sub-list for method output_type
-	5,  // [5:13] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	14, // 2: signalbox.jobs.v1.PoolSummary.slurm:type_name -> signalbox.jobs.v1.SlurmPool
+	14, // 3: signalbox.jobs.v1.PoolSettings.slurm:type_name -> signalbox.jobs.v1.SlurmPool
+	14, // 4: signalbox.jobs.v1.UpdatePoolRequest.slurm:type_name -> signalbox.jobs.v1.SlurmPool
+	7,  // 5: signalbox.jobs.v1.ListQueueResponse.entries:type_name -> signalbox.jobs.v1.QueueEntry
+	15, // 6: signalbox.jobs.v1.QueueEntry.since:type_name -> google.protobuf.Timestamp
+	16, // 7: signalbox.jobs.v1.DrainNodeRequest.mode:type_name -> signalbox.jobs.v1.DrainMode
+	0,  // 8: signalbox.jobs.v1.ClusterService.GetCluster:input_type -> signalbox.jobs.v1.GetClusterRequest
+	5,  // 9: signalbox.jobs.v1.ClusterService.ListQueue:input_type -> signalbox.jobs.v1.ListQueueRequest
+	8,  // 10: signalbox.jobs.v1.ClusterService.GetNode:input_type -> signalbox.jobs.v1.GetNodeRequest
+	9,  // 11: signalbox.jobs.v1.ClusterService.DrainNode:input_type -> signalbox.jobs.v1.DrainNodeRequest
+	10, // 12: signalbox.jobs.v1.ClusterService.CordonNode:input_type -> signalbox.jobs.v1.CordonNodeRequest
+	12, // 13: signalbox.jobs.v1.ClusterService.UncordonNode:input_type -> signalbox.jobs.v1.UncordonNodeRequest
+	11, // 14: signalbox.jobs.v1.ClusterService.DeleteNode:input_type -> signalbox.jobs.v1.DeleteNodeRequest
+	4,  // 15: signalbox.jobs.v1.ClusterService.UpdatePool:input_type -> signalbox.jobs.v1.UpdatePoolRequest
+	1,  // 16: signalbox.jobs.v1.ClusterService.GetCluster:output_type -> signalbox.jobs.v1.Cluster
+	6,  // 17: signalbox.jobs.v1.ClusterService.ListQueue:output_type -> signalbox.jobs.v1.ListQueueResponse
+	17, // 18: signalbox.jobs.v1.ClusterService.GetNode:output_type -> signalbox.jobs.v1.Node
+	17, // 19: signalbox.jobs.v1.ClusterService.DrainNode:output_type -> signalbox.jobs.v1.Node
+	17, // 20: signalbox.jobs.v1.ClusterService.CordonNode:output_type -> signalbox.jobs.v1.Node
+	17, // 21: signalbox.jobs.v1.ClusterService.UncordonNode:output_type -> signalbox.jobs.v1.Node
+	18, // 22: signalbox.jobs.v1.ClusterService.DeleteNode:output_type -> google.protobuf.Empty
+	3,  // 23: signalbox.jobs.v1.ClusterService.UpdatePool:output_type -> signalbox.jobs.v1.PoolSettings
+	16, // [16:24] is the sub-list for method output_type
+	8,  // [8:16] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_cluster_proto_init() }

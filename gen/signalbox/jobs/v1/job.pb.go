@@ -250,7 +250,7 @@ type Job struct {
 	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The job's labels and their values, at most 64.
 	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Why the job waits; null if it is not queued.
+	// Why the job waits; null if it neither is queued nor is held by a Slurm cluster, in state `scheduled`.
 	Queue *QueueStatus `protobuf:"bytes,10,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Number of the newest attempt, from 1; 0 before the first attempt.
 	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -609,7 +609,8 @@ type QueueStatus struct {
 	// `new`: the scheduler has not considered the job yet. `account_quota`, `team_quota`: the GPUs that the owner or the
 	// project's team already holds leave too few for the job. `pool_capacity`: a pool has no room, or too few suitable
 	// nodes. `isolation`: too few nodes isolate work as the pool requires, or can run a job without network access.
-	// `priority`: a pool is reserved for a job that is ahead. `backoff`: the job waits before its next attempt.
+	// `priority`: a pool is reserved for a job that is ahead. `backoff`: the job waits before its next attempt. A job that a
+	// Slurm cluster holds, in state `scheduled`, has Slurm's own reason, such as `Resources`.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The reason as text, which may name another job or the end reason of the last attempt; empty if there is nothing to
 	// add.
