@@ -10,14 +10,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
-	mathrand "math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -193,41 +190,6 @@ func (s *Installation) Tail() string {
 		out.WriteString("\n--- " + name + "\n" + s.Processes[name].Tail())
 	}
 	return out.String()
-}
-
-// freePorts returns n free ports. No other test process on this machine gets one of them before the test ends.
-func freePorts(t testing.TB, n int) []string {
-	t.Helper()
-	out := make([]string, n)
-	for i := range out {
-		for out[i] == "" {
-			// Choose a port below those of engines and those that the kernel assigns to connections, because other processes
-			// take and free such ports all the time.
-			port := strconv.Itoa(10000 + mathrand.IntN(10000))
-			if lockPort(t, port) {
-				out[i] = port
-			}
-		}
-	}
-	return out
-}
-
-// lockPort reports whether the port is free, and locks it until the test ends. The lock is an abstract Unix socket. An
-// open port would not do: the programs of an installation could not listen on it.
-func lockPort(t testing.TB, port string) bool {
-	t.Helper()
-	lock, err := net.Listen("unix", "@signalbox-test-port-"+port)
-	if err != nil {
-		return false
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+port)
-	if err != nil {
-		_ = lock.Close()
-		return false
-	}
-	_ = l.Close()
-	t.Cleanup(func() { _ = lock.Close() })
-	return true
 }
 
 // folder returns o.Dir or, if that is empty, a new folder.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/freeport"
 )
 
 const (
@@ -39,7 +41,7 @@ func Single(t testing.TB, o Options) *Installation {
 		env = append(env, "PATH="+PathWithUV(t))
 	}
 	// Keep the ports when the process restarts, so that surviving jobs find the server again.
-	free := freePorts(t, 2)
+	free := freeport.Lock(t, 2)
 	listen := "127.0.0.1:" + free[0]
 	// Agents of other hosts can join, as in an installation with one process per service.
 	env = append(env, "SERVICE_JOBS_AGENT_LISTEN=127.0.0.1:"+free[1])
@@ -79,7 +81,7 @@ func (s *Installation) Program(path string) {
 // FreeAddress returns a free address on loopback.
 func (s *Installation) FreeAddress() string {
 	s.T.Helper()
-	return "127.0.0.1:" + freePorts(s.T, 1)[0]
+	return "127.0.0.1:" + freeport.Lock(s.T, 1)[0]
 }
 
 // openAdmin returns the setting that opens an admin listener at s.Admin.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/test/freeport"
 	"github.com/signalbox-dev/signalbox/test/redistest"
 )
 
@@ -46,7 +47,7 @@ func Split(t testing.TB, o Options) *Installation {
 	h := newHost(t, dir, cmp.Or(o.Programs, programs(t)))
 	s.host = h
 	h.ordinary = o.Ordinary
-	free := freePorts(t, len(ports))
+	free := freeport.Lock(t, len(ports))
 	for i, p := range ports {
 		h.replacements = append(h.replacements, ":"+p, ":"+free[i])
 	}
@@ -145,7 +146,7 @@ func installerVariables() []string {
 // startRedis starts a Redis server and returns the settings of the installation with its URL.
 func (s *Installation) startRedis(env map[string]string) map[string]string {
 	s.T.Helper()
-	port := freePorts(s.T, 1)[0]
+	port := freeport.Lock(s.T, 1)[0]
 	p := newProcess(s.T, s.Dir, "redis", nil, redistest.Program(s.T), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", s.Dir)
 	s.Processes["redis"], s.Order = p, append(s.Order, "redis")
 	p.Start()

@@ -1,4 +1,4 @@
-package testenv
+package freeport
 
 import (
 	"testing"
@@ -6,17 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFreePorts_lockedUntilTestEnds(t *testing.T) {
+func TestLock_heldUntilTestEnds(t *testing.T) {
 	// The test is not parallel, because a process that another test starts has the locks open until it executes its
 	// program.
 	var ports []string
 	t.Run("use", func(t *testing.T) {
-		ports = freePorts(t, 3)
+		ports = Lock(t, 3)
 		for _, port := range ports {
-			require.False(t, lockPort(t, port), port)
+			require.False(t, lock(t, port), port)
 		}
 	})
 	for _, port := range ports {
-		require.True(t, lockPort(t, port), port)
+		require.True(t, lock(t, port), port)
 	}
 }
