@@ -144,6 +144,9 @@ type attempt struct {
 	killedAt time.Time
 	// failedAt is the time at which the first failure of a rank was seen.
 	failedAt time.Time
+	// downNodes are the nodes that are down after the job has ended because of its nodes, once that is located.
+	downNodes string
+	located   bool
 	// wholeAt is the time at which all ranks had an exit.
 	wholeAt time.Time
 	// triedAt is the time of the last sbatch. trouble is why the last command for this attempt has failed.
@@ -197,6 +200,7 @@ func (a *attempt) step(ctx context.Context, seen snapshot) (*host.End, error) {
 		return end, err
 	}
 	a.observe(seen, id)
+	a.locate(ctx)
 	if err := a.report(id); err != nil {
 		return nil, err
 	}

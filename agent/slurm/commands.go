@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func (c commands) Run(ctx context.Context, name string, args ...string) ([]byte,
 
 // find looks up a command in the PATH of the environment.
 func (c commands) find(name string) (string, error) {
-	for _, v := range c.environ {
+	for _, v := range slices.Backward(c.environ) { // the last value counts
 		path, ok := strings.CutPrefix(v, "PATH=")
 		if !ok {
 			continue
@@ -91,6 +92,7 @@ func (c commands) find(name string) (string, error) {
 				return found, nil
 			}
 		}
+		break
 	}
 	return "", fmt.Errorf("the command %s is not in PATH; install Slurm's commands on the host of the agent", name)
 }

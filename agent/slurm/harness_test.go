@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"os"
@@ -89,13 +90,22 @@ func (b *harness) until(what string, condition func() bool) {
 	deadline := time.Now().Add(timeout)
 	for !condition() {
 		if time.Now().After(deadline) {
-			b.Fatalf("timeout waiting until %s; observed %+v; jobs %+v%s", what, b.host.Observed(), b.cluster.Jobs(context.Background()), b.cluster.Logs())
+			b.Fatalf("timeout waiting until %s; observed %s; jobs %+v%s", what, observed(b.host), b.cluster.Jobs(context.Background()), b.cluster.Logs())
 		}
 		select {
 		case <-b.host.Changes():
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// observed describes the works of the executor.
+func observed(h *host.Host) string {
+	raw, err := json.Marshal(h.Observed())
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
 }
 
 // apply sets the desired works.
@@ -153,7 +163,7 @@ func open(
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	environ := append(os.Environ(), c.Env()...)
-	commands := slurm.NewCommands(last(environ))
+	commands := slurm.NewCommands(environ)
 	if wrap != nil {
 		commands = wrap(commands)
 	}
@@ -189,21 +199,6 @@ func open(
 func agentOf(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:8])
-}
-
-// last returns the environment with the last value of PATH only, as a shell would see it.
-func last(environ []string) (all []string) {
-	for i, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
-		again := false
-		for _, later := range environ[i+1:] {
-			again = again || strings.HasPrefix(later, name+"=")
-		}
-		if !again {
-			all = append(all, v)
-		}
-	}
-	return all
 }
 
 // environments returns a folder for environments that all tests and later runs share. Git ignores the folder.

@@ -23,7 +23,7 @@ func TestIsolatedRanks(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, slurmtest.Config{Nodes: 2})
 	b.isolated()
-	w := b.attempt("wrk_a", `echo uid=$(id -u) host=$(hostname); ls `+filepath.Join(b.dir, "works")+` >&2 && echo seen; echo x > "$SERVICE_JOB_WORKDIR/x" && cat "$SERVICE_JOB_WORKDIR/x"`, 2)
+	w := b.attempt("wrk_a", `echo uid=$(id -u) host=$(hostname); cat `+filepath.Join(b.dir, "works", "wrk_a.1.1", "assignment.json")+` && echo seen; echo x > "$SERVICE_JOB_WORKDIR/x" && cat "$SERVICE_JOB_WORKDIR/x"`, 2)
 	b.apply(w)
 	require.Equal(t, executor.Exit{}, b.exit(w.Key))
 	for rank := range 2 {

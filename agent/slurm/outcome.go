@@ -3,6 +3,9 @@ package slurm
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,10 +43,11 @@ func (a *attempt) end(requested *stop) *host.End {
 	if whole && a.wholeAt.IsZero() {
 		a.wholeAt = a.deps.Clock.Now()
 	}
-	// The end of the job may explain the end of a rank by a signal, so wait for it.
-	const most = time.Minute
-	unknown := a.overAt.IsZero() && a.absent == 0 && clock.Since(a.deps.Clock, a.wholeAt) < most
-	if explained := a.explain(&end, whole); !explained && whole && unknown && bySignal(end) {
+	// The end of the job may explain the failure, so wait for it.
+	const most = 20 * time.Second
+	seen, _ := a.latest()
+	unknown := a.overAt.IsZero() && a.absent == 0 && seen.problem == nil && clock.Since(a.deps.Clock, a.wholeAt) < most
+	if explained := a.explain(&end); !explained && whole && unknown {
 		return nil
 	}
 	return &end
@@ -87,11 +91,10 @@ func (a *attempt) over() bool {
 }
 
 // explain adds the reason that Slurm gives for the end of the attempt. It returns false if Slurm gives none.
-func (a *attempt) explain(end *host.End, whole bool) bool {
+func (a *attempt) explain(end *host.End) bool {
 	limit := a.order.Batch.TimeLimit
 	exit := end.Exit
 	const inaccuracy = time.Minute                            // of Slurm's time limits
-	unclear := !end.Found || bySignal(*end) || !failed(&exit) // the exit does not tell a failure of the command
 	atLimit := limit > 0 && end.Found && bySignal(*end) && exit.EndedAt.Sub(exit.StartedAt) >= limit-a.order.Grace-inaccuracy
 	reason, over := a.job.end()
 	switch {
@@ -101,8 +104,8 @@ func (a *attempt) explain(end *host.End, whole bool) bool {
 	case over && reason == executor.ReasonOOM:
 		end.Reason, end.Message = reason, "Slurm ended the attempt because its memory was exhausted"
 		return true
-	case over && a.job.infrastructure() && (unclear || !whole),
-		over && a.job.State == "CANCELLED" && unclear,
+	case over && a.job.infrastructure(),
+		over && a.job.State == "CANCELLED" && a.killedAt.IsZero(),
 		!end.Found || !failed(&exit):
 		end.Reason, end.Message = executor.ReasonLost, a.lost()
 		return true
@@ -119,8 +122,14 @@ func (a *attempt) lost() string {
 	if a.job.Reason != "" {
 		text += ", reason " + a.job.Reason
 	}
-	if a.job.Nodes != "" {
+	switch {
+	case a.downNodes != "":
+		text += "; down: " + a.downNodes
+	case a.job.Nodes != "":
 		text += ", on " + a.job.Nodes
+	}
+	if a.job.State == "FAILED" || a.job.State == "COMPLETED" {
+		text += "; " + tail(filepath.Join(a.dir, "slurm.log"))
 	}
 	return text
 }
@@ -163,15 +172,32 @@ func (a *attempt) act(ctx context.Context, id string, requested *stop) error {
 		a.command(ctx, "scancel", "--quiet", id)
 		return nil
 	}
-	if requested != nil && a.job.ID != "" && !a.job.Held() && (a.signaled == nil || requested.Grace < *a.signaled) {
+	// A single rank is the batch script, so Slurm's signal reaches the shim alone and sooner than the file. In a step, the
+	// signal would reach the command as well, which would get it twice: more ranks notice the file.
+	if requested != nil && len(a.ranks) == 1 && a.job.ID != "" && (a.signaled == nil || requested.Grace < *a.signaled) {
 		a.signaled = &requested.Grace
-		args := []string{"--quiet", "--signal=TERM", id}
-		if len(a.ranks) == 1 {
-			args = []string{"--quiet", "--signal=TERM", "--batch", id}
-		}
-		a.command(ctx, "scancel", args...)
+		a.command(ctx, "scancel", "--quiet", "--signal=TERM", "--batch", id)
 	}
 	return nil
+}
+
+// locate finds the nodes that are down if the job has ended because of its nodes.
+func (a *attempt) locate(ctx context.Context) {
+	if !a.job.infrastructure() || a.job.Nodes == "" || a.located {
+		return
+	}
+	a.located = true
+	out, err := a.deps.Commands.Run(ctx, "sinfo", "--noheader", "--Node", "--nodes="+a.job.Nodes, "--format=%N|%T")
+	if err != nil {
+		return // the message names all nodes of the job
+	}
+	var names []string
+	for line := range strings.Lines(string(out)) {
+		if name, state, ok := strings.Cut(strings.TrimSpace(line), "|"); ok && down(state) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	a.downNodes = strings.Join(names, ", ")
 }
 
 // command runs a command. A failure is logged; the caller repeats the command later, or the ranks do without it.

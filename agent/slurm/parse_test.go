@@ -56,8 +56,8 @@ func TestParseNodes(t *testing.T) {
 		}
 		return text + "\n"
 	}
-	got := parseNodes(line("gpu", "n1", "up", "mixed", "16", "64000", "2-12:30:00", "gpu:a100:4(S:0-1),shard:8", "gpu:a100:3(IDX:0,2-3),shard:0") +
-		line("gpu", "n2", "up", "down*", "32", "1000", "2-12:30:00", "gpu:2", "gpu:0") +
+	got := parseNodes(line("gpu*", "n1", "up", "mixed", "16", "64000", "2-12:30:00", "gpu:a100:4(S:0-1),shard:8", "gpu:a100:3(IDX:0,2-3),shard:0") +
+		line("gpu*", "n2", "up", "down*", "32", "1000", "2-12:30:00", "gpu:2", "gpu:0") +
 		line("cpu", "n3", "drain", "idle", "8", "500", "infinite", "(null)", "(null)") + "a message\n")
 	require.Equal(t, []executor.Partition{
 		{Name: "cpu", State: "drain", Nodes: 1, NodesIdle: 1, CPUsPerNode: 8, MemoryPerNode: 500 << 20},

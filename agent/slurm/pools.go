@@ -136,7 +136,7 @@ func (r *Runner) probe(ctx context.Context, p executor.Pool) (result rank.Probe,
 	if err := (rank.Question{Place: r.cfg.Place}).Write(dir); err != nil {
 		return result, err
 	}
-	text := "#!/bin/sh\nunset SLURM_EXPORT_ENV\nexec " + quote(r.cfg.Program) + " rank --probe " + quote(dir) + "\n"
+	text := "#!/bin/sh\nunset SLURM_EXPORT_ENV\n" + searchPath(r.cfg.Environ) + "exec " + quote(r.cfg.Program) + " rank --probe " + quote(dir) + "\n"
 	const executable = 0o700
 	if err := localfile.Write(scriptFile(dir), []byte(text), executable); err != nil {
 		return result, err
@@ -204,7 +204,7 @@ func tail(path string) string {
 	const most = 512
 	f, err := os.Open(path)
 	if err != nil {
-		return "its node could not write to the shared folder"
+		return "its node could not write to the folder " + filepath.Dir(path)
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()

@@ -75,7 +75,7 @@ func TestRanks_failureStopsOthers(t *testing.T) {
 	b.apply(w)
 	require.Equal(t, executor.Exit{Code: 7}, b.exit(w.Key))
 	text, _ := b.plane.RankLogs(w.Key, 0)
-	require.Equal(t, "stopped\n", text)
+	require.Equal(t, 1, strings.Count(text, "stopped\n"), text)
 }
 
 // A stop reaches all ranks, which have the whole grace period.
@@ -92,7 +92,7 @@ func TestRanks_stop(t *testing.T) {
 	require.Equal(t, executor.Exit{Reason: executor.ReasonStopped}, b.exit(w.Key))
 	for rank := range 2 {
 		text, _ := b.plane.RankLogs(w.Key, rank)
-		require.Equal(t, "saved\n", text)
+		require.Equal(t, "Terminated\nsaved\n", text, "each process must receive SIGTERM once")
 	}
 }
 

@@ -138,6 +138,7 @@ func parseNodes(text string) []executor.Partition {
 			f = append(f, strings.TrimSpace(line[:n]))
 			line = line[n:]
 		}
+		f[0] = strings.TrimSuffix(f[0], "*") // Slurm marks the default partition
 		if f[0] == "" || f[1] == "" {
 			continue
 		}

@@ -72,7 +72,7 @@ func partArguments(p executor.BatchPart) []string {
 // ranks are started by srun, in a step for each part. The shell outlives a signal, because the ranks get it, too.
 func (r *Runner) script(dir string, o order) string {
 	var s strings.Builder
-	s.WriteString("#!/bin/sh\nexport " + rank.JobVariable + "=\"$SLURM_JOB_ID\"\nunset SLURM_EXPORT_ENV\n")
+	s.WriteString("#!/bin/sh\nexport " + rank.JobVariable + "=\"$SLURM_JOB_ID\"\nunset SLURM_EXPORT_ENV\n" + searchPath(r.cfg.Environ))
 	for _, v := range connection(r.cfg.Environ) {
 		s.WriteString("export " + quote(v) + "\n")
 	}
@@ -99,9 +99,21 @@ func (r *Runner) script(dir string, o order) string {
 	return s.String()
 }
 
-// connection returns the settings for proxies and certificates, with which the shims reach the control plane.
+// searchPath returns the command that adds the folders of the agent's PATH, where the programs of Slurm and pasta are, to
+// that of the node.
+func searchPath(environ []string) string {
+	for _, v := range slices.Backward(environ) { // the last value counts
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			return "export PATH=\"$PATH\":" + quote(path) + "\n"
+		}
+	}
+	return ""
+}
+
+// connection returns the settings for proxies and certificates, with which the shims reach the control plane, and the
+// setting of Slurm's configuration.
 func connection(environ []string) (found []string) {
-	names := []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+	names := []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "SLURM_CONF"}
 	for _, v := range environ {
 		if name, _, _ := strings.Cut(v, "="); slices.Contains(names, strings.ToUpper(name)) {
 			found = append(found, v)
