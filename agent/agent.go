@@ -138,8 +138,7 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 		LogBounds: logship.Bounds{Bytes: cfg.LogBytes, Rate: cfg.LogRate}, Memory: memory, WorkDisk: cfg.WorkDisk, WorkFiles: cfg.WorkFiles,
 	}
 	deps := host.Deps{
-		Downloader: objects, Tokens: objects, HTTP: d.HTTP, SDK: d.SDK, Clock: d.Clock, Rand: d.Rand, Jitter: d.Jitter, Log: d.Log,
-		Freed: freed,
+		Downloader: objects, Tokens: objects, HTTP: d.HTTP, SDK: d.SDK, Clock: d.Clock, Rand: d.Rand, Jitter: d.Jitter, Log: d.Log, Freed: freed,
 	}
 	if err := a.openCluster(&works, &deps, d); err != nil {
 		return err

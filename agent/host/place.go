@@ -117,7 +117,7 @@ type Node struct {
 // NewNode tries how works can be isolated on this machine, as the agent of a host does. The folder self must be empty and
 // on a disk of the machine.
 func NewNode(ctx context.Context, self string, exec, environ []string, p Place, d Deps) (*Node, error) {
-	h, err := New(Config{
+	h, err := New(Config{ //nolint:contextcheck // New only logs without it
 		Data: self, Exec: exec, Environ: environ, Isolate: p.Isolate, WorkUsers: p.WorkUsers, WorkFiles: p.WorkFiles,
 		WorkReach: p.WorkReach, ClosedReach: p.ClosedReach, WorkAvoid: p.WorkAvoid, ReservedPorts: p.ReservedPorts,
 		ControlPlane: func() []string { return p.ControlPlane },

@@ -17,7 +17,7 @@ import (
 
 // deliverSpools delivers the reports that are still in the spools of the attempt's ranks.
 func (w *work) deliverSpools(ctx context.Context) error {
-	var errs []error
+	errs := make([]error, 0, w.ranks())
 	for rank := range w.ranks() {
 		errs = append(errs, w.deliverSpool(ctx, rank))
 	}

@@ -16,6 +16,7 @@ import (
 func TestControllerRestarts(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, slurmtest.Config{Nodes: 1})
+	defer b.end()
 	starts, goOn := filepath.Join(t.TempDir(), "starts"), filepath.Join(t.TempDir(), "go")
 	w := b.attempt("wrk_a", "echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.05; done; exit 4", 1)
 	b.apply(w)
@@ -33,6 +34,7 @@ func TestControllerRestarts(t *testing.T) {
 func TestControllerAbsentAtSubmission(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, slurmtest.Config{Nodes: 1, Settings: map[string]string{"MessageTimeout": "1"}})
+	defer b.end()
 	b.cluster.KillController()
 	starts := filepath.Join(t.TempDir(), "starts")
 	w := b.attempt("wrk_a", "echo x >> "+starts, 1)

@@ -58,17 +58,22 @@ type harness struct {
 	host     *host.Host
 	runner   *slurm.Runner
 	close    func()
+	// end removes all works. A test that starts the controller again calls it, because that controller ends before the
+	// functions that were registered earlier are called.
+	end func()
 }
 
 func newHarness(t *testing.T, c slurmtest.Config) *harness {
 	t.Helper()
 	b := &harness{T: t, cluster: slurmtest.Start(t, c), plane: executortest.NewControlPlane(t), dir: t.TempDir()}
 	b.open()
-	t.Cleanup(func() {
+	b.end = sync.OnceFunc(func() {
 		require.NoError(t, b.host.Apply(context.Background(), nil))
 		b.until("all works are gone", func() bool { return len(b.host.Observed()) == 0 })
+		b.until("no Slurm job is left", func() bool { return len(b.jobs()) == 0 })
 		b.close()
 	})
+	t.Cleanup(b.end)
 	return b
 }
 
@@ -251,7 +256,7 @@ func (b *harness) lines(path string) []string {
 // jobs returns the jobs of the cluster that have not ended.
 func (b *harness) jobs() (live []slurmtest.Job) {
 	b.Helper()
-	for _, j := range b.cluster.Jobs(b.Context()) {
+	for _, j := range b.cluster.Jobs(context.Background()) {
 		switch j.State {
 		case "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED":
 			live = append(live, j)

@@ -65,6 +65,7 @@ func TestPools(t *testing.T) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, slurmtest.Config{Nodes: 2, GPUs: 4})
+	defer b.end()
 	w, waiting := b.attempt("wrk_a", "sleep 300", 1), b.attempt("wrk_b", "sleep 300", 2)
 	w.Attempt.Batch.Parts[0].GPUsPerNode, waiting.Attempt.Batch.Parts[0].GPUsPerNode = 3, 3
 	b.apply(w)
@@ -87,4 +88,6 @@ func TestReport(t *testing.T) {
 	require.Equal(t, "10m0s", r.Partitions[1].MaxTime.String())
 	b.cluster.KillController()
 	b.until("the problem is reported", func() bool { return b.runner.Report().Problem != "" })
+	b.cluster.StartController(t.Context())
+	b.until("the problem is gone", func() bool { return b.runner.Report().Problem == "" })
 }

@@ -94,7 +94,7 @@ func (a *attempt) over() bool {
 func (a *attempt) explain(end *host.End) bool {
 	limit := a.order.Batch.TimeLimit
 	exit := end.Exit
-	const inaccuracy = time.Minute                            // of Slurm's time limits
+	const inaccuracy = time.Minute // of Slurm's time limits
 	atLimit := limit > 0 && end.Found && bySignal(*end) && exit.EndedAt.Sub(exit.StartedAt) >= limit-a.order.Grace-inaccuracy
 	reason, over := a.job.end()
 	switch {

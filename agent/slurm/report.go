@@ -120,8 +120,9 @@ func nodeColumns() []column {
 }
 
 func nodeFormat() string {
-	var all []string
-	for _, c := range nodeColumns() {
+	columns := nodeColumns()
+	all := make([]string, 0, len(columns))
+	for _, c := range columns {
 		all = append(all, c.name+":"+strconv.Itoa(c.width))
 	}
 	return strings.Join(all, ",")
@@ -129,11 +130,11 @@ func nodeFormat() string {
 
 // parseNodes reads the output of sinfo with a line for each node of each partition. It returns the partitions by name.
 func parseNodes(text string) []executor.Partition {
-	found := map[string]*executor.Partition{}
+	found, columns := map[string]*executor.Partition{}, nodeColumns()
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
-		var f []string
-		for _, c := range nodeColumns() {
+		f := make([]string, 0, len(columns))
+		for _, c := range columns {
 			n := min(c.width, len(line))
 			f = append(f, strings.TrimSpace(line[:n]))
 			line = line[n:]
@@ -160,7 +161,7 @@ func parseNodes(text string) []executor.Partition {
 		p.CPUsPerNode = max(p.CPUsPerNode, int(leading(f[4])))
 		p.MemoryPerNode = max(p.MemoryPerNode, leading(f[5])*mebi)
 	}
-	var all []executor.Partition
+	all := make([]executor.Partition, 0, len(found))
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		all = append(all, *found[name])
 	}

@@ -35,13 +35,7 @@ func (a *attempt) identify(ctx context.Context, seen snapshot, stopping bool) (i
 			a.deps.Log.InfoContext(ctx, "found the Slurm job of an attempt", "work", a.order.Key.String(), "job", found)
 			return found, nil, save(a.dir, found)
 		}
-		// The controller may still be handling the submission, so a query is conclusive only some time after it.
-		const handling = 10 * time.Second
-		since := began.At
-		if a.triedAt.After(since) {
-			since = a.triedAt
-		}
-		if seen.number == 0 || seen.problem != nil || seen.at.Sub(since) < handling {
+		if !a.conclusive(seen, began.At) {
 			a.soon()
 			return "", nil, nil
 		}
@@ -50,6 +44,16 @@ func (a *attempt) identify(ctx context.Context, seen snapshot, stopping bool) (i
 		return "", &host.End{}, nil
 	}
 	return a.submit(ctx)
+}
+
+// conclusive reports whether the query shows that a submission has created no job. The controller may still be handling
+// the submission for some time.
+func (a *attempt) conclusive(seen snapshot, since time.Time) bool {
+	const handling = 10 * time.Second
+	if a.triedAt.After(since) {
+		since = a.triedAt
+	}
+	return seen.number > 0 && seen.problem == nil && seen.at.Sub(since) >= handling
 }
 
 // find returns the id of a job with the comment of the attempt in the last query, or "".

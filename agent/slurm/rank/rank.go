@@ -93,8 +93,8 @@ func (p Process) run(ctx context.Context, dir string) (status int, err error) {
 	}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go r.watch(watching) // until this process ends
-	if err := shim.Own(p.exec(), r.own, p.Clock); err != nil {
+	go r.watch(watching)                                       // until this process ends
+	if err := shim.Own(p.exec(), r.own, p.Clock); err != nil { //nolint:contextcheck // the shim runs until the command has ended
 		return 0, err
 	}
 	return r.status()
