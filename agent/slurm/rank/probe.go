@@ -30,7 +30,7 @@ func (q Question) Write(dir string) error {
 	return localfile.WriteJSON(questionFile(dir), q, localfile.PrivateMode)
 }
 
-// ReadProbe reads the result of a test. found is false if it is not there yet.
+// ReadProbe reads the result of a test. found is false if it does not exist yet.
 func ReadProbe(dir string) (p Probe, found bool, err error) {
 	err = localfile.ReadJSON(probeFile(dir), &p)
 	if errors.Is(err, fs.ErrNotExist) {

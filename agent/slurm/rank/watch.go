@@ -16,7 +16,7 @@ import (
 // lookupInterval is the time after which the addresses of a closed work's endpoint are looked up again.
 const lookupInterval = 30 * time.Second
 
-// watch passes on what the agent writes while the command runs: a requested stop, of which the signal of Slurm may get
+// watch passes on what the agent writes while the command runs: a requested stop, because the signal of Slurm may get
 // lost, and a new ingest endpoint.
 func (r *rankProcess) watch(ctx context.Context) {
 	endpoint, looked, grace := r.template.Place.Endpoint, r.Clock.Now(), time.Duration(-1)
