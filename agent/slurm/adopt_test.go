@@ -74,6 +74,32 @@ func TestAgentKilledAtSubmission(t *testing.T) {
 	}
 }
 
+// A job that Slurm holds is found by its comment after the agent was killed before it has recorded the job.
+func TestHeldJobOfLostSubmission(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, slurmtest.Config{Nodes: 1, GPUs: 1})
+	first, second := b.attempt("wrk_a", "sleep 300", 1), b.attempt("wrk_b", "true", 1)
+	first.Attempt.Batch.Parts[0].GPUsPerNode, second.Attempt.Batch.Parts[0].GPUsPerNode = 1, 1
+	b.apply(first)
+	b.reach(first.Key, executor.PhaseRunning)
+	armed, reached := &atomic.Bool{}, make(chan struct{}, 1)
+	armed.Store(true)
+	b.commands = func(c slurm.Commands) slurm.Commands { return cutOff{c, false, armed, reached} }
+	b.reopen()
+	b.apply(first, second)
+	select {
+	case <-reached:
+	case <-time.After(timeout):
+		t.Fatal("the attempt was not submitted")
+	}
+	b.reopen()
+	b.until("the second attempt waits for resources", func() bool { o := b.observe(second.Key); return o.Batch != nil && o.Batch.Reason == "Resources" })
+	require.Len(t, b.cluster.Jobs(t.Context()), 2)
+	b.apply(second)
+	require.Equal(t, executor.Exit{}, b.exit(second.Key))
+	require.Len(t, b.cluster.Jobs(t.Context()), 2, "the attempt must not be submitted again")
+}
+
 // If the job of a lost submission appears after the attempt was submitted again, only one of the two jobs runs it, and
 // the other one is cancelled.
 func TestLateJobOfLostSubmission(t *testing.T) {
