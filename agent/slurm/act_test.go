@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -33,7 +32,7 @@ func (r *recorder) taken() []string {
 func newAttempt(t *testing.T, ranks int, state string) (*attempt, *recorder, *clock.Fake) {
 	t.Helper()
 	now, commands := clock.NewFake(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)), &recorder{}
-	r := New(Config{}, Deps{Clock: now, Commands: commands, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	r := New(Config{}, Deps{Clock: now, Commands: commands, Log: slog.New(slog.DiscardHandler)})
 	a := &attempt{Runner: r, dir: t.TempDir(), ranks: make([]rankState, ranks), job: Job{ID: "7", State: state}}
 	a.order = order{Key: executor.Key{WorkID: "a"}, Grace: 30 * time.Second}
 	return a, commands, now

@@ -169,6 +169,7 @@ func TestHeldAttempt(t *testing.T) {
 	b := newHarness(t, slurmtest.Config{Nodes: 1, GPUs: 1})
 	first, second := b.attempt("wrk_a", "sleep 300", 1), b.attempt("wrk_b", "true", 1)
 	first.Attempt.Batch.Parts[0].GPUsPerNode, second.Attempt.Batch.Parts[0].GPUsPerNode = 1, 1
+	second.Attempt.Grace = time.Hour // a held attempt has nothing to save
 	b.apply(first)
 	b.reach(first.Key, executor.PhaseRunning)
 	b.apply(first, second)
