@@ -72,6 +72,7 @@ func TestRanks_failureStopsOthers(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, slurmtest.Config{Nodes: 2})
 	w := b.attempt("wrk_a", `if [ $SERVICE_JOB_NODE_RANK = 1 ]; then sleep 1; exit 7; fi; trap 'echo stopped; exit 3' TERM; while :; do sleep 0.05; done`, 2)
+	w.Attempt.Grace, w.Attempt.Batch.TimeLimit = time.Hour, 3*time.Hour // Slurm must not have to end the other rank
 	b.apply(w)
 	require.Equal(t, executor.Exit{Code: 7}, b.exit(w.Key))
 	text, _ := b.plane.RankLogs(w.Key, 0)
