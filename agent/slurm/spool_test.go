@@ -15,11 +15,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/slurmtest"
 )
 
-// killedReporter is a training of which each rank reports a metric and is killed before the metric is delivered.
+// killedReporter is a training whose ranks report a metric each and are killed before it is delivered, when all of them
+// have reported.
 const killedReporter = `
-import os, signalbox
+import os, pathlib, signalbox, time
 run = signalbox.init()
-run.log({"mine/value": 40 + int(os.environ["SERVICE_JOB_NODE_RANK"])}, step=7)
+rank = int(os.environ["SERVICE_JOB_NODE_RANK"])
+run.log({"mine/value": 40 + rank}, step=7)
+reported = pathlib.Path(os.environ["REPORTED"])
+(reported / str(rank)).touch()
+while len(os.listdir(reported)) < 2:
+    time.sleep(0.05)
 os.kill(os.getpid(), 9)
 `
 
@@ -49,7 +55,7 @@ func TestRanks_spoolsAreDelivered(t *testing.T) {
 	t.Cleanup(ingest.Close)
 	w := b.attempt("wrk_a", "", 2)
 	w.Attempt.Command, w.Attempt.Environment.SDK = []string{"python", "-c", killedReporter}, true
-	w.Attempt.IngestEndpoint = ingest.URL + "/api/ingest"
+	w.Attempt.IngestEndpoint, w.Attempt.Env = ingest.URL+"/api/ingest", map[string]string{"REPORTED": t.TempDir()}
 	b.apply(w)
 	require.Equal(t, 9, b.reach(w.Key, executor.PhaseCollecting).Exit.Signal)
 	away.Store(false)
