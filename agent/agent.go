@@ -17,12 +17,12 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/agent/controlplane"
-	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/engineport"
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/logship"
+	"github.com/signalbox-dev/signalbox/agent/slurm"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/process"
@@ -62,6 +62,8 @@ type Agent struct {
 	link   *controlplane.Link
 	// relay makes the engines reachable from other hosts; nil if Config.RelayListen is empty.
 	relay *engineport.Relay
+	// cluster runs attempts; nil if they run on this machine.
+	cluster *slurm.Runner
 	// disk guards the disk of the data folder; nil if Config.ReserveBytes is 0.
 	disk  *disk
 	clock clock.Clock
@@ -126,7 +128,7 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	if err != nil {
 		return fmt.Errorf("parse SERVICE_AGENT_PYTHONS: %w", err)
 	}
-	a.host, err = host.New(host.Config{
+	works := host.Config{
 		Data: cfg.Data, Private: cfg.Private, Environments: cfg.Environments, Exec: cfg.Exec, CacheBytes: cfg.CacheBytes, EnvironmentBytes: cfg.EnvBytes,
 		WheelBytes: cfg.WheelBytes, Node: cfg.Hostname,
 		Environ: cfg.Environ, ProbeInterval: cfg.ProbeInterval,
@@ -134,21 +136,24 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 		RelaysEngines: cfg.RelayListen != "", ReservedPorts: ports, WorkReach: words(cfg.WorkReach), ClosedReach: words(cfg.ClosedReach),
 		WorkAvoid: words(cfg.WorkAvoid), ControlPlane: a.controlPlane,
 		LogBounds: logship.Bounds{Bytes: cfg.LogBytes, Rate: cfg.LogRate}, Memory: memory, WorkDisk: cfg.WorkDisk, WorkFiles: cfg.WorkFiles,
-	}, host.Deps{
-		Downloader: objects, Tokens: objects, HTTP: d.HTTP, SDK: d.SDK, Clock: d.Clock, Rand: d.Rand, Jitter: d.Jitter, Log: d.Log,
-		Freed: freed,
-	})
-	if err != nil {
+	}
+	deps := host.Deps{
+		Downloader: objects, Tokens: objects, HTTP: d.HTTP, SDK: d.SDK, Clock: d.Clock, Rand: d.Rand, Jitter: d.Jitter, Log: d.Log, Freed: freed,
+	}
+	if err := a.openCluster(&works, &deps, d); err != nil {
+		return err
+	}
+	if a.host, err = host.New(works, deps); err != nil {
 		return err
 	}
 	retry := clock.Backoff{Base: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: d.Jitter}
 	a.link = controlplane.New(controlplane.Deps{
 		Membership: controlplane.Membership{
 			Dir: filepath.Join(cfg.Data, "node"), Joiner: d.Joiner, Token: tokenOf(cfg, d), Hostname: cfg.Hostname,
-			Inventory: takeInventory(cfg.Version, a.host.Limits(), a.host.CountGPUs(), memory), Clock: d.Clock, Backoff: retry, Log: d.Log,
+			Inventory: takeInventory(cfg.Version, a.host.Limits(), a.countGPUs(), memory), Clock: d.Clock, Backoff: retry, Log: d.Log,
 		},
 		Dial: d.Dial, HTTP: d.HTTP, Clock: d.Clock, Incarnation: incarnation,
-		Drivers: engine.Names(), Boundary: a.boundary, Pythons: a.host.Pythons, Backoff: retry, Log: d.Log,
+		Drivers: a.drivers(), Cluster: a.reported(), Boundary: a.boundary, Pythons: a.host.Pythons, Backoff: retry, Log: d.Log,
 	})
 	objects.Link = a.link
 	if a.restricted, err = newRestricted(d.Meter); err != nil {
@@ -256,6 +261,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	if a.disk != nil {
 		workers = append(workers, process.Worker{Name: "disk", Run: func(ctx context.Context) error { return a.disk.Run(ctx, a.clock) }})
+	}
+	if a.cluster != nil {
+		workers = append(workers, process.Worker{Name: "slurm", Run: a.cluster.Run})
 	}
 	workers = append(workers, process.Worker{Name: "link", Run: func(ctx context.Context) error { return a.connect(ctx, works) }})
 	return process.Group(ctx, workers...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/controlplane"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/agent/slurm/rank"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
@@ -14,6 +15,7 @@ import (
 const usage = `usage: signalbox-agent join [flags]   make this host a node; needs --join-token-file or SERVICE_AGENT_JOIN_TOKEN
        signalbox-agent run [flags]    run the agent
        signalbox-agent shim FOLDER    own the processes of one work; started by run
+       signalbox-agent rank FOLDER    run one rank of an attempt; started by Slurm
        signalbox-agent --version      print the version
 `
 
@@ -28,6 +30,8 @@ func (p Process) Main() int {
 	switch command {
 	case "shim":
 		return shim.Main(p.Args, clock.Real(), p.Err)
+	case "rank":
+		return rank.Process{Args: p.Args, Environ: p.Environ, Clock: clock.Real(), Err: p.Err}.Main()
 	case commandRun:
 		err = p.Run()
 	case commandJoin:

@@ -42,6 +42,8 @@ type Config struct {
 	LogRate      int64         `env:"SERVICE_AGENT_LOG_RATE, default=1048576" doc:"bytes per second by which the log of a work may grow on average; 0 means no limit"`
 	WorkDisk     int64         `env:"SERVICE_AGENT_WORK_DISK_BYTES, default=0" doc:"disk space of a work in bytes if the agent runs as root, at most half of the free space that is not promised to other works; 0 means an eighth of that free space"`
 	WorkFiles    int64         `env:"SERVICE_AGENT_WORK_FILES, default=1048576" doc:"number of files that all processes of a work together may have open, at most a quarter of fs.file-max; 0 means no limit"`
+	RunsOn       string        `env:"SERVICE_AGENT_RUNS_ON, default=host" doc:"host: works run on this machine; slurm: attempts run on a Slurm cluster, and this machine has its commands"`
+	SlurmFolder  string        `env:"SERVICE_AGENT_SLURM_FOLDER" doc:"with SERVICE_AGENT_RUNS_ON=slurm, an absolute path of a folder that this machine and all nodes of the cluster share; works, environments and cached objects are stored there"`
 	RelayHost    string        `env:"SERVICE_AGENT_RELAY_HOST" doc:"host name or address that other hosts use to reach the relay; the node's host name if empty"`
 
 	// The fields below are not settings. Process or the program that embeds the agent sets them.
@@ -70,6 +72,7 @@ func (c Config) Validate() error {
 	if c.Data == "" {
 		errs = append(errs, conf.Errorf("SERVICE_AGENT_DATA", "must not be empty"))
 	}
+	errs = append(errs, c.validateSlurm()...)
 	if c.CacheBytes < 0 {
 		errs = append(errs, conf.Errorf("SERVICE_AGENT_CACHE_BYTES", "must not be negative, got %d", c.CacheBytes))
 	}

@@ -54,6 +54,7 @@ type stream struct {
 	hello *jobsv1.AgentHello
 	// heard receives the agent's observations; it is closed when the stream ends.
 	heard chan *jobsv1.ObservedWorks
+	beats chan *jobsv1.Heartbeat
 	end   chan error
 }
 
@@ -142,7 +143,7 @@ func (p *fakeControlPlane) Connect(s jobsv1.AgentService_ConnectServer) error {
 	if err != nil || first.GetHello() == nil {
 		return fault.New(fault.Refused, "hello", "no hello")
 	}
-	session := &stream{AgentService_ConnectServer: s, hello: first.GetHello(), heard: make(chan *jobsv1.ObservedWorks, 64), end: make(chan error, 1)}
+	session := &stream{AgentService_ConnectServer: s, hello: first.GetHello(), heard: make(chan *jobsv1.ObservedWorks, 64), beats: make(chan *jobsv1.Heartbeat, 64), end: make(chan error, 1)}
 	p.sessions <- session
 	closed := make(chan error, 1)
 	go func() {
@@ -152,6 +153,9 @@ func (p *fakeControlPlane) Connect(s jobsv1.AgentService_ConnectServer) error {
 			if err != nil {
 				closed <- err
 				return
+			}
+			if beat := m.GetHeartbeat(); beat != nil {
+				session.beats <- beat
 			}
 			if m.GetObserved() == nil {
 				continue
@@ -237,13 +241,14 @@ type member struct {
 	stop func()
 }
 
-// link starts a link that uses the given folder and the clock of the fake control plane.
-func (p *fakeControlPlane) link(dir string) *member {
+// link starts a link that uses the given folder and the clock of the fake control plane. The function change may change
+// its dependencies.
+func (p *fakeControlPlane) link(dir string, change ...func(*Deps)) *member {
 	p.Helper()
 	m := &member{host: newHost(), dir: dir, done: make(chan error, 1)}
 	retry := clock.Backoff{Base: time.Nanosecond, Max: time.Nanosecond, Jitter: func() float64 { return 0 }}
 	log := slog.New(slog.NewTextHandler(p.Output(), nil))
-	m.Link = New(Deps{
+	d := Deps{
 		Membership: Membership{
 			Dir: dir, Joiner: p, Hostname: "h", Clock: p.clock, Log: log, Backoff: retry, Inventory: &jobsv1.Inventory{Cpus: 7},
 			Token: func(context.Context) (secret.String, error) { return secret.New("t"), nil },
@@ -253,7 +258,11 @@ func (p *fakeControlPlane) link(dir string) *member {
 		Boundary: func(context.Context) (*jobsv1.NodeBoundary, error) {
 			return &jobsv1.NodeBoundary{Kind: "own_user"}, nil
 		},
-	})
+	}
+	for _, fn := range change {
+		fn(&d)
+	}
+	m.Link = New(d)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { m.done <- m.Run(ctx, m.host) }()
 	m.stop = sync.OnceFunc(func() {

@@ -58,6 +58,7 @@ func fromAttempt(p *jobsv1.AttemptSpec) *executor.AttemptSpec {
 		ref := fromObject(o)
 		a.Package = &ref
 	}
+	a.Batch = fromBatch(p.GetBatch())
 	for _, d := range p.GetDatasets() {
 		a.Datasets = append(a.Datasets, executor.DatasetInput{
 			Name: d.GetName(), Ref: d.GetRef(), Digest: d.GetDigest(), Files: fromObjects(d.GetFiles()),
@@ -121,7 +122,7 @@ func toObservation(o executor.Observation) *jobsv1.ObservedWork {
 	p := &jobsv1.ObservedWork{
 		WorkId: o.WorkID, Generation: o.Generation, Fence: o.Fence, Phase: toPhase(o.Phase), Detail: o.Detail,
 		PreparingAt: request.NonZeroTime(o.PreparingAt), RunningAt: request.NonZeroTime(o.RunningAt), ExitedAt: request.NonZeroTime(o.ExitedAt),
-		Uncollected: o.Uncollected,
+		Uncollected: o.Uncollected, Batch: toBatchReport(o.Batch),
 	}
 	if e := o.Exit; e != nil {
 		p.Exit = &jobsv1.Exit{

@@ -32,6 +32,8 @@ type Deps struct {
 	Boundary func(context.Context) (*jobsv1.NodeBoundary, error)
 	// Pythons returns the names of the interpreters that the node offers to jobs.
 	Pythons func() []string
+	// Cluster is the Slurm cluster on which the executor runs works; nil if it runs them on its host.
+	Cluster executor.Cluster
 	Backoff clock.Backoff
 	Log     *slog.Logger
 }
@@ -177,12 +179,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the stream to the control plane: %w", err)
 	}
-	err = stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
-		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
-		FetchesWorks: true,
-		Boundary:     boundary,
-		Pythons:      s.deps.Pythons(), BuildsEnvironments: true,
-	}}})
+	err = stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: s.hello(boundary)}})
 	if err == nil {
 		err = s.sendObserved(stream)
 	}
@@ -211,6 +208,10 @@ func (s *session) speak(
 	}
 	tick := s.deps.Clock.NewTicker(s.heartbeat)
 	defer tick.Stop()
+	var reports <-chan struct{} // never ready without a cluster
+	if s.deps.Cluster != nil {
+		reports = s.deps.Cluster.ReportChanges()
+	}
 	for {
 		var done chan struct{}
 		select {
@@ -223,6 +224,11 @@ func (s *session) speak(
 			s.welcomed = true
 			if beat > 0 {
 				tick.Reset(beat)
+			}
+			continue
+		case <-reports:
+			if err := s.sendReport(stream); err != nil {
+				return errors.Join(err, <-received)
 			}
 			continue
 		case <-s.executor.Changes():
@@ -266,6 +272,9 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 			case <-ctx.Done():
 			}
 		case *jobsv1.ConnectResponse_Desired:
+			if s.deps.Cluster != nil {
+				s.deps.Cluster.SetPools(fromPools(m.Desired.GetPools()))
+			}
 			if s.apply(ctx, m.Desired) {
 				select {
 				case incomplete <- struct{}{}:

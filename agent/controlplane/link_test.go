@@ -147,7 +147,13 @@ func TestFromWork_allFields(t *testing.T) {
 			JobId: "j", RunId: "r", Attempt: 4, Recipe: "a/b", RecipeVersion: "1", RecipeDigest: "rd", Package: ref, Environment: env,
 			Command: []string{"c"}, Hparams: []byte("{}"), Datasets: []*jobsv1.DatasetInput{{Name: "n", Ref: "dr", Digest: "dd", Files: []*jobsv1.ObjectRef{ref}}},
 			Model: &jobsv1.ModelInput{Ref: "mr", Digest: "md", Files: []*jobsv1.ObjectRef{ref}}, Env: map[string]string{"A": "b"}, Seed: 5,
-			IngestEndpoint: "e", Limits: limits, GraceS: 6,
+			IngestEndpoint: "e", Limits: limits, GraceS: 6, Batch: &jobsv1.BatchSpec{
+				Parts: []*jobsv1.BatchPart{{
+					Role: "trainer", Nodes: 2, GpusPerNode: 3, Cpus: 4, MemoryBytes: 5, Pool: "p",
+					Slurm: &jobsv1.SlurmPool{Partition: "gpu", Account: "a", Qos: "q", User: "u", Folder: "/f"},
+				}},
+				TimeLimitS: 7, Priority: 8, NotIsolated: true,
+			},
 		}},
 	})
 	require.NoError(t, err)
@@ -159,6 +165,13 @@ func TestFromWork_allFields(t *testing.T) {
 			Datasets: []executor.DatasetInput{{Name: "n", Ref: "dr", Digest: "dd", Files: []executor.ObjectRef{want}}},
 			Model:    &executor.ModelInput{Ref: "mr", Digest: "md", Files: []executor.ObjectRef{want}}, Env: map[string]string{"A": "b"}, Seed: 5,
 			IngestEndpoint: "e", Limits: executor.Limits{CPUs: 1, MemoryBytes: 2, PIDs: 3, GPUs: 4}, Grace: 6 * time.Second,
+			Batch: &executor.BatchSpec{
+				Parts: []executor.BatchPart{{
+					Role: "trainer", Nodes: 2, GPUsPerNode: 3, CPUs: 4, MemoryBytes: 5, Pool: "p",
+					Slurm: executor.SlurmPool{Partition: "gpu", Account: "a", QOS: "q", User: "u", Folder: "/f"},
+				}},
+				TimeLimit: 7 * time.Second, Priority: 8, NotIsolated: true,
+			},
 		},
 	}, got))
 	got, err = fromWork(&jobsv1.Work{
@@ -189,6 +202,7 @@ func TestToObservation_allFields(t *testing.T) {
 			Address: "a", APIKey: secret.New("k"), PID: 1, Ready: true, Phase: executor.EngineReady, Code: "c", Message: "m",
 			Probes: json.RawMessage("{}"), ReadyAt: now, Restarts: 2, LogExcerpt: "l",
 		},
+		Batch: &executor.BatchReport{ID: "7", Reason: "Priority", Detail: "d", Nodes: []string{"n1"}},
 	})
 	require.Equal(t, "oom_host", p.GetExit().GetReason())
 	require.Equal(t, int32(9), p.GetExit().GetSignal())
@@ -196,7 +210,7 @@ func TestToObservation_allFields(t *testing.T) {
 	require.Equal(t, now, p.GetEngine().GetReadyAt().AsTime())
 	// The test sets every field of the messages. A field added later makes the test fail until the conversion
 	// sets that field.
-	for _, m := range []proto.Message{p, p.GetExit(), p.GetEngine()} {
+	for _, m := range []proto.Message{p, p.GetExit(), p.GetEngine(), p.GetBatch()} {
 		fields := m.ProtoReflect().Descriptor().Fields()
 		for i := range fields.Len() {
 			require.True(t, m.ProtoReflect().Has(fields.Get(i)), fields.Get(i).FullName())

@@ -63,6 +63,9 @@ type Observation struct {
 	// Uncollected means that not all of the log and the reports of an exited attempt were delivered.
 	Uncollected bool          `json:"uncollected,omitempty"`
 	Engine      *EngineReport `json:"engine,omitempty"`
+	// Batch is set for an attempt that a batch system holds or runs. Until the batch system has started the attempt, its
+	// phase is PhasePending, even while its inputs are prepared.
+	Batch *BatchReport `json:"batch,omitempty"`
 }
 
 // Readiness is the progress of an engine's start.

@@ -129,6 +129,8 @@ type AttemptSpec struct {
 	// NoNetwork closes the network of the attempt. The attempt then reaches only its own ports, the ingest endpoint and
 	// the addresses in the agent's setting ClosedReach.
 	NoNetwork bool `json:"no_network,omitempty"`
+	// Batch is set if a batch system runs all ranks of the attempt.
+	Batch *BatchSpec `json:"batch,omitempty"`
 }
 
 // ResumePoint is the checkpoint from which training resumes.

@@ -184,8 +184,8 @@ func (w *work) leftFile() string { return w.path("left.json") }
 
 // leave marks the work as left to its shim, see leftFile, unless the work has ended.
 func (w *work) leave() error {
-	if p := w.observed().Phase; p == executor.PhaseCollecting || p == executor.PhaseExited {
-		return nil
+	if p := w.observed().Phase; p == executor.PhaseCollecting || p == executor.PhaseExited || w.batched() {
+		return nil // The stop of the agent's machine does not affect a batch system.
 	}
 	return localfile.WriteJSON(w.leftFile(), struct {
 		At time.Time `json:"at"`
@@ -218,7 +218,7 @@ func (w *work) forgetLeft() error {
 // stopped before.
 func (w *work) planned(dir string) bool {
 	_, err := os.Stat(w.leftFile())
-	return err == nil || w.host.control.StopRequested(dir)
+	return err == nil || w.runner().StopRequested(dir)
 }
 
 // followEndpoint gives a running attempt its endpoint after the endpoint has moved. It does so outside of Apply, because it
@@ -280,6 +280,9 @@ func (w *work) moveEndpoint(ctx context.Context) error {
 // reachAgain lets the running processes of the attempt reach the ingest endpoint at another address. It does not wait
 // until Run has tried the boundary, because these processes already run inside one. The caller holds w.reaching.
 func (w *work) reachAgain(ctx context.Context, endpoint string) error {
+	if w.batched() {
+		return w.runner().Reach(w.path("run"), endpoint)
+	}
 	for _, dir := range []string{w.path("run"), w.path("flush")} {
 		start, err := shim.ReadStart(dir)
 		if errors.Is(err, fs.ErrNotExist) || (err == nil && !start.Isolation.Network.On()) {
@@ -319,8 +322,8 @@ const lookupInterval = 30 * time.Second
 
 // followNames lets a closed work reach its endpoint even after the addresses of the endpoint's host name have changed.
 func (w *work) followNames(ctx context.Context) {
-	if !w.closedNetwork() {
-		return
+	if !w.closedNetwork() || w.batched() {
+		return // The nodes of a batch system look up the names themselves.
 	}
 	ticks := w.host.deps.Clock.NewTicker(lookupInterval)
 	defer ticks.Stop()

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/logship"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
@@ -21,7 +19,7 @@ import (
 // keepAttempt continues an attempt from its current state until it has exited.
 func (w *work) keepAttempt(ctx context.Context) error {
 	dir := w.path("run")
-	state, err := w.host.control.State(dir)
+	state, err := w.runner().State(dir)
 	if err != nil {
 		return err
 	}
@@ -34,8 +32,10 @@ func (w *work) keepAttempt(ctx context.Context) error {
 			return w.exited(*exit)
 		}
 	}
-	if err := w.nowRunning(dir); err != nil {
-		return err
+	if !w.batched() { // A batched attempt may be held first, see follow.
+		if err := w.nowRunning(dir); err != nil {
+			return err
+		}
 	}
 	return w.attend(ctx, dir)
 }
@@ -58,7 +58,7 @@ func (w *work) attend(ctx context.Context, dir string) error {
 	exit = w.withDeadlineReason(exit)
 	err = w.see(func(o *executor.Observation) {
 		o.Phase, o.Exit, o.Detail = executor.PhaseCollecting, &exit, "delivering the log and the reports"
-		o.ExitedAt = w.endedAt(dir)
+		o.ExitedAt = w.endedAt(dir, o.RunningAt)
 	})
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (w *work) ship(ctx context.Context) *shipment {
 	s := &shipment{ended: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(s.done)
-		s.err = w.host.shipper.Run(ctx, w.log(), s.ended)
+		s.err = w.shipAll(ctx, s.ended)
 	}()
 	return s
 }
@@ -91,13 +91,36 @@ func (s *shipment) join() {
 	<-s.done
 }
 
-func (w *work) log() logship.Log {
+// shipAll ships the logs of all ranks.
+func (w *work) shipAll(ctx context.Context, ended <-chan struct{}) error {
+	if w.batched() {
+		// The lines have the names of the nodes, which are known when the batch system has started the attempt.
+		select {
+		case <-w.placed:
+		case <-ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	errs := make([]error, w.ranks())
+	var shippers sync.WaitGroup
+	for n := range errs {
+		shippers.Go(func() { errs[n] = w.host.shipper.Run(ctx, w.log(n), ended) })
+	}
+	shippers.Wait()
+	return errors.Join(errs...)
+}
+
+// log describes the log of a rank.
+func (w *work) log(rank int) logship.Log {
 	spec := w.assignment.Work.Attempt
+	writer := fmt.Sprintf("agent-%s-%d-%d", w.key.WorkID, w.key.Generation, w.key.Fence)
+	if w.batched() {
+		writer += "-r" + strconv.Itoa(rank)
+	}
 	return logship.Log{
-		Path: w.path("log"), Journal: w.path("ship.jsonl"),
-		Endpoint: w.endpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID,
-		Writer: fmt.Sprintf("agent-%s-%d-%d", w.key.WorkID, w.key.Generation, w.key.Fence),
-		Node:   w.host.cfg.Node,
+		Path: w.folder(rank, "log"), Journal: w.folder(rank, "ship.jsonl"),
+		Endpoint: w.endpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID, Writer: writer, Node: w.nodeOf(rank),
 	}
 }
 
@@ -107,7 +130,7 @@ func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, 
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
 	defer w.releasePort()
-	start, err := w.readyAttempt(prepared, dir)
+	launch, err := w.readyAttempt(prepared)
 	if err == nil {
 		err = prepared.Err()
 	}
@@ -118,12 +141,12 @@ func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, 
 		return nil, err
 	}
 	w.mu.Lock()
-	err = w.saveLease(dir)
+	err = w.saveLeases()
 	w.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return nil, w.host.control.Launch(dir, start)
+	return nil, w.runner().Launch(dir, launch)
 }
 
 // whileWanted returns a context that ends when ctx ends or when the work or the agent must stop.
@@ -140,35 +163,50 @@ func (w *work) whileWanted(ctx context.Context) (context.Context, context.Cancel
 	return ctx, cancel
 }
 
-// readyAttempt fetches the inputs, builds the environment and returns what the shim must start.
-func (w *work) readyAttempt(ctx context.Context, dir string) (shim.Start, error) {
+// readyAttempt fetches the inputs, builds the environment and returns what must be started.
+func (w *work) readyAttempt(ctx context.Context) (Launch, error) {
 	spec := w.assignment.Work.Attempt
 	err := w.see(func(o *executor.Observation) {
-		o.Phase, o.Detail = executor.PhasePreparing, "fetching the package and the inputs"
+		o.Detail = "fetching the package and the inputs"
+		if w.batched() {
+			return // The attempt is pending until the batch system starts it.
+		}
+		o.Phase = executor.PhasePreparing
 		if o.PreparingAt.IsZero() {
 			o.PreparingAt = w.host.deps.Clock.Now()
 		}
 	})
 	if err != nil {
-		return shim.Start{}, err
+		return Launch{}, err
 	}
 	if err := w.fetchInputs(ctx, *spec); err != nil {
-		return shim.Start{}, ended(executor.ReasonFetch, err)
+		return Launch{}, ended(executor.ReasonFetch, err)
 	}
 	if err := w.detail("building the Python environment"); err != nil {
-		return shim.Start{}, err
+		return Launch{}, err
 	}
 	env, err := w.environment(ctx, spec.Environment)
 	if err != nil {
-		return shim.Start{}, err
+		return Launch{}, err
 	}
 	if err := w.detail("requesting the ingest token"); err != nil {
-		return shim.Start{}, err
+		return Launch{}, err
 	}
 	if err := w.mint(ctx); err != nil {
-		return shim.Start{}, ended(executor.ReasonStart, err)
+		return Launch{}, ended(executor.ReasonStart, err)
 	}
-	return w.attemptStart(ctx, *spec, env, dir)
+	l := Launch{Key: w.key, Attempt: *spec}
+	if w.batched() {
+		l.Place = w.place()
+	}
+	for n := range w.ranks() {
+		start, err := w.attemptStart(ctx, *spec, env, n)
+		if err != nil {
+			return Launch{}, err
+		}
+		l.Starts = append(l.Starts, start)
+	}
+	return l, nil
 }
 
 // mint requests the attempt's ingest token and saves it, unless an earlier call has done so.
@@ -193,14 +231,13 @@ func (w *work) mint(ctx context.Context) error {
 	return w.saveAssignment()
 }
 
-// attemptStart returns the command of the attempt with its environment, limits and boundary. The parameter dir is the
-// folder of the attempt's shim.
-func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env pyenv.Environment, dir string) (shim.Start, error) {
+// attemptStart returns the command of a rank of the attempt with its environment, limits and boundary.
+func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env pyenv.Environment, rank int) (shim.Start, error) {
 	if len(spec.Command) == 0 {
 		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
 	}
 	port := 0
-	if spec.Env["SERVICE_JOB_NNODES"] == "1" {
+	if spec.Env["SERVICE_JOB_NNODES"] == "1" && !w.batched() {
 		// Only the agent knows which ports of the node other programs use. The ranks of several nodes must agree on a port,
 		// so it is the control plane that chooses theirs.
 		var err error
@@ -208,7 +245,7 @@ func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env 
 			return shim.Start{}, err
 		}
 	}
-	variables, err := w.attemptEnv(spec, env, port)
+	variables, err := w.attemptEnv(spec, env, port, rank)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -220,7 +257,7 @@ func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env 
 		}
 		readable = append(readable, sdk)
 	}
-	inside, err := w.isolation(ctx, dir, env, visible{writable: []string{"package", "spool"}, readable: readable})
+	inside, err := w.isolation(ctx, w.runDir(rank), env, visible{rank: rank, writable: []string{"package", spoolName}, readable: readable})
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -230,11 +267,17 @@ func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env 
 		args[0] = env.Python
 		path = env.Python
 	}
-	return shim.Start{
-		Path: path, Args: args, Env: variables, Dir: w.path("package"), Log: w.path("log"), LogBounds: w.host.cfg.LogBounds,
-		Limits: w.host.plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
-		Hold: w.portLock,
-	}, nil
+	start := shim.Start{
+		Path: path, Args: args, Env: variables, Dir: w.path("package"), Log: w.folder(rank, "log"), LogBounds: w.host.cfg.LogBounds,
+		Isolation: inside, Mark: w.mark(), Hold: w.portLock,
+	}
+	if w.batched() {
+		// The batch system limits what the processes use. It also sends signals without a grace period of their own.
+		start.Grace, start.Queued = spec.Grace, true
+	} else {
+		start.Limits = w.host.plan(w.groupName(), spec.Limits)
+	}
+	return start, nil
 }
 
 // nowRunning records that the command is running, unless that is already recorded.
@@ -254,103 +297,3 @@ func (w *work) nowRunning(dir string) error {
 
 // mark returns a name that identifies this execution among the executions of all agents on the machine.
 func (w *work) mark() string { return filepath.Base(w.groupName()) }
-
-// gpus returns the GPUs that works may get. There are none if the device files have changed so that the agent's
-// CUDA_VISIBLE_DEVICES is no longer valid.
-func (h *Host) gpus() []executor.GPU {
-	found, _ := executor.PermittedGPUs(h.folders.List(), h.cfg.Environ) // New has checked the variable
-	return found
-}
-
-// CountGPUs returns the number of GPUs that works may get.
-func (h *Host) CountGPUs() int { return len(h.gpus()) }
-
-// devices returns the devices of the work's GPUs, and the other files that the driver's libraries need.
-func (w *work) devices() []boundary.Bind {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.assignment.GPUs) == 0 {
-		return nil
-	}
-	// The libraries read the PCI address of each device there.
-	binds := []boundary.Bind{{Path: "/sys", Access: boundary.ReadOnly}}
-	for _, number := range w.assignment.GPUs {
-		binds = append(binds, boundary.Bind{Path: w.host.folders.Device(number), Access: boundary.Device})
-	}
-	for _, name := range []string{"ctl", "-uvm", "-uvm-tools", "-modeset"} {
-		binds = append(binds, boundary.Bind{Path: filepath.Join(w.host.folders.Dev, "nvidia"+name), Access: boundary.Device, Optional: true})
-	}
-	return binds
-}
-
-// takeGPUs assigns the given number of GPUs, which no other running work uses, to the work. It returns them in the
-// format of CUDA_VISIBLE_DEVICES. An empty value hides all devices.
-func (w *work) takeGPUs(count int) (string, error) {
-	isolated, err := w.host.isolated()
-	if err != nil {
-		return "", err
-	}
-	w.host.mu.Lock()
-	defer w.host.mu.Unlock()
-	w.mu.Lock()
-	have := len(w.assignment.GPUs)
-	w.mu.Unlock()
-	if have < count {
-		taken := w.host.takenGPUs()
-		var free []int
-		for _, g := range w.host.gpus() {
-			if !slices.Contains(taken, g.Number) {
-				free = append(free, g.Number)
-			}
-		}
-		if len(free) < count {
-			return "", ended(executor.ReasonStart, fmt.Errorf("the work needs %d GPUs, but only %d are free on this node", count, len(free)))
-		}
-		w.mu.Lock()
-		w.assignment.GPUs = free[:count]
-		err := w.saveAssignment()
-		w.mu.Unlock()
-		if err != nil {
-			return "", err
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return visibleTo(w.assignment.GPUs, w.host.folders.List(), isolated)
-}
-
-// visibleTo returns the value of CUDA_VISIBLE_DEVICES for a work that has the GPUs with the given numbers. For an
-// isolated work, the driver numbers only the devices that the work can open, so the value counts from 0. Otherwise the
-// value lists the UUIDs of the GPUs; a GPU without a UUID is listed by its index among all GPUs.
-func visibleTo(numbers []int, all []executor.GPU, isolated bool) (string, error) {
-	var names []string
-	for n, number := range numbers {
-		if isolated {
-			names = append(names, strconv.Itoa(n))
-			continue
-		}
-		i := slices.IndexFunc(all, func(g executor.GPU) bool { return g.Number == number })
-		if i < 0 {
-			return "", ended(executor.ReasonStart, errors.New("a GPU that was assigned to the work no longer exists on this node"))
-		}
-		if all[i].UUID != "" {
-			names = append(names, all[i].UUID)
-		} else {
-			names = append(names, strconv.Itoa(i))
-		}
-	}
-	return strings.Join(names, ","), nil
-}
-
-// takenGPUs returns the devices of works whose processes may be running. The caller holds h.mu.
-func (h *Host) takenGPUs() []int {
-	var taken []int
-	for _, w := range h.works {
-		w.mu.Lock()
-		if w.seen.Phase != executor.PhaseExited && w.seen.Phase != executor.PhaseCollecting {
-			taken = append(taken, w.assignment.GPUs...)
-		}
-		w.mu.Unlock()
-	}
-	return taken
-}

@@ -14,8 +14,8 @@ import (
 // collect delivers the remaining reports and the rest of the log within the time limit, and then records
 // the exit and whether everything was delivered.
 func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) error {
-	err := w.deliverSpool(ctx)
-	left, unknown := w.leftReports()
+	err := w.deliverSpools(ctx)
+	left, unknown := w.anyLeft()
 	if err = errors.Join(err, unknown); err != nil && ctx.Err() == nil {
 		w.host.deps.Log.WarnContext(ctx, "cannot deliver the remaining reports", "work", w.key.String(), "error", err.Error())
 	}

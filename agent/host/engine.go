@@ -204,7 +204,7 @@ func (w *work) engineCommand(
 		return shim.Start{}, err
 	}
 	inside.Network.Serve, inside.Ports.Own = port, uint16(port)
-	v := w.baseEnv(env)
+	v := w.baseEnv(env, 0)
 	v["CUDA_VISIBLE_DEVICES"], v["HF_HUB_OFFLINE"] = gpus, "1"
 	return shim.Start{
 		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"), LogBounds: w.host.cfg.LogBounds,
@@ -227,7 +227,7 @@ func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	if err := w.createFolders(ctx, "work", "tmp"); err != nil {
 		return err
 	}
-	err := w.inFolder("work", func(dir string) error { return linkNames(dir, w.path("model"), spec.ServedNames) })
+	err := w.inFolder(0, "work", func(dir string) error { return linkNames(dir, w.path("model"), spec.ServedNames) })
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -25,10 +24,10 @@ import (
 // systemPath is the part of PATH after the environment's own programs.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// attemptEnv returns all environment variables of an attempt. None of them comes from the agent's own environment. The
-// port is that of the main process; 0 if the control plane has chosen it.
-func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment, port int) ([]string, error) {
-	v := w.baseEnv(env)
+// attemptEnv returns all environment variables of a rank of an attempt. None of them comes from the agent's own
+// environment. The port is that of the main process; 0 if the control plane has chosen it.
+func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment, port, rank int) ([]string, error) {
+	v := w.baseEnv(env, rank)
 	if w.usesSDK() {
 		sdk, err := w.sdkDir()
 		if err != nil {
@@ -39,7 +38,7 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment, port
 	for name, value := range map[string]string{
 		"ENABLED": "1", "ENDPOINT": w.endpoint(), "ENDPOINT_FILE": w.endpointFile(), "RUN_ID": spec.RunID, "TOKEN": w.assignment.Token,
 		"ID": spec.JobID, "ATTEMPT": strconv.Itoa(spec.Attempt), "ROLE": "trainer", "NODE_RANK": "0", "NNODES": "1",
-		"GPUS_PER_NODE": strconv.Itoa(spec.Limits.GPUs), "WORKDIR": w.path("work"), "SPOOL_DIR": w.path("spool"),
+		"GPUS_PER_NODE": strconv.Itoa(spec.Limits.GPUs), "WORKDIR": w.folder(rank, "work"), "SPOOL_DIR": w.folder(rank, spoolName),
 		"HPARAMS_FILE": w.hparamsFile(), "BINDINGS_FILE": w.bindingsFile(), "SEED": strconv.FormatInt(spec.Seed, 10),
 	} {
 		v["SERVICE_JOB_"+name] = value
@@ -55,6 +54,10 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment, port
 			return nil, ended(executor.ReasonStart, err)
 		}
 		v[name] = value
+	}
+	if w.batched() {
+		w.setPlace(v, rank)
+		return flat(v), nil
 	}
 	setMasterPort(v, port)
 	gpus, err := w.takeGPUs(spec.Limits.GPUs)
@@ -87,10 +90,10 @@ func gang(name string) bool {
 }
 
 // baseEnv returns the variables that every process of a work receives.
-func (w *work) baseEnv(env pyenv.Environment) map[string]string {
+func (w *work) baseEnv(env pyenv.Environment, rank int) map[string]string {
 	v := map[string]string{
 		"PATH": env.Bin() + ":" + systemPath,
-		"HOME": w.path("work"), "TMPDIR": w.path("tmp"), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
+		"HOME": w.folder(rank, "work"), "TMPDIR": w.folder(rank, "tmp"), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
 	}
 	if env.Virtual() {
 		v["VIRTUAL_ENV"] = env.Dir
@@ -305,94 +308,3 @@ func findProgram(environ []string, name string) (string, error) {
 	}
 	return "", fmt.Errorf("the program %s is not in PATH; install it", name)
 }
-
-// endpointOf returns the ingest endpoint of a desired work. Earlier versions of the control plane send it in the spec.
-func endpointOf(d executor.Work) string {
-	if d.IngestEndpoint == "" && d.Attempt != nil {
-		return d.Attempt.IngestEndpoint
-	}
-	return d.IngestEndpoint
-}
-
-// reportTo stores a new ingest endpoint. From then on, the agent sends its reports to the new address of the control
-// plane, and the shims renew their leases there. A running attempt learns the address later, see followEndpoint.
-func (w *work) reportTo(ctx context.Context, endpoint string) {
-	var err error
-	switch {
-	case endpoint == "":
-		return
-	case w.assignment.Work.Attempt == nil:
-		err = w.renewAt(leaseURL(endpoint))
-	default:
-		err = w.saveNewEndpoint(endpoint)
-	}
-	if err != nil {
-		// The next list contains the address again, so the change is then tried again.
-		w.host.deps.Log.WarnContext(ctx, "cannot change to the new ingest endpoint", "work", w.key.String(), "error", err.Error())
-	}
-}
-
-func (w *work) saveNewEndpoint(endpoint string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if endpoint == w.ingest() {
-		return nil
-	}
-	before := w.assignment.Ingest
-	w.assignment.Ingest = endpoint
-	if err := errors.Join(w.saveLease(w.path("run")), w.saveAssignment()); err != nil {
-		w.assignment.Ingest = before
-		return err
-	}
-	select {
-	case w.rerouted <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-// endpoint returns the current URL of the ingest routes.
-func (w *work) endpoint() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ingest()
-}
-
-// ingest is like endpoint, for callers that hold w.mu.
-func (w *work) ingest() string {
-	if w.assignment.Ingest != "" {
-		return w.assignment.Ingest
-	}
-	if w.assignment.Work.Attempt == nil {
-		return ""
-	}
-	return w.assignment.Work.Attempt.IngestEndpoint
-}
-
-// live is the name of the folder with files that the agent replaces while the work runs. The work sees the whole
-// folder, because a bind of a single file would keep showing the replaced file.
-const live = "live"
-
-// endpointFile returns the path of the file that contains the current URL of the ingest routes. A running training
-// reads this file, because its environment variable keeps the URL from the start of the training.
-func (w *work) endpointFile() string {
-	// A training that an earlier version of the agent has started reads this file.
-	if before := w.path("endpoint"); exists(before) {
-		return before
-	}
-	return w.path(live, "endpoint")
-}
-
-func (w *work) saveEndpoint() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return writeEndpoint(w.endpointFile(), w.ingest())
-}
-
-func writeEndpoint(path, endpoint string) error {
-	const readable = 0o644 // by the work's user; no other user can enter the work's folder
-	return localfile.Write(path, []byte(endpointText(endpoint)), readable)
-}
-
-// endpointText returns the content of the endpoint file.
-func endpointText(endpoint string) string { return endpoint + "\n" }

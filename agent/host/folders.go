@@ -7,9 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
@@ -40,19 +38,19 @@ func (w *work) disks(folders []string) []boundary.Disk {
 	return all
 }
 
-// mounted returns the path that a writable folder has while the boundary is created, see boundary.Disk.
-func (w *work) mounted(folder string) string {
+// mounted returns the path that a writable folder of a rank has while the boundary is created, see boundary.Disk.
+func (w *work) mounted(rank int, folder string) string {
 	if d := w.diskOf(folder); exists(d.Image) {
 		return filepath.Join(d.Dir, folder)
 	}
-	return w.path(folder)
+	return w.folder(rank, folder)
 }
 
-// inFolder calls the function fn with a path of a writable folder. The path is valid only during the call.
-func (w *work) inFolder(folder string, fn func(dir string) error) error {
+// inFolder calls the function fn with a path of a writable folder of a rank. The path is valid only during the call.
+func (w *work) inFolder(rank int, folder string, fn func(dir string) error) error {
 	d := w.diskOf(folder)
 	if !exists(d.Image) {
-		return fn(w.path(folder))
+		return fn(w.folder(rank, folder))
 	}
 	root, err := d.Open()
 	if err != nil {
@@ -64,9 +62,9 @@ func (w *work) inFolder(folder string, fn func(dir string) error) error {
 
 // why returns a message that describes the exit of a command and names the causes that the agent knows, or "" if it
 // knows none.
-func (w *work) why(exit shim.Exit) string {
-	causes := w.fullDisks()
-	if lost := w.notInSight(exit); lost != "" {
+func (w *work) why(ended End) string {
+	exit, causes := ended.Exit, w.fullDisks()
+	if lost := w.notInSight(ended); lost != "" {
 		causes = append(causes, lost)
 	}
 	if len(causes) == 0 {
@@ -83,11 +81,12 @@ func (w *work) why(exit shim.Exit) string {
 // log names: programs and interpreters name a file that they cannot open. It returns "" if
 // the log names none of the missing paths. A missing path alone proves nothing: the command may have been meant to create
 // it.
-func (w *work) notInSight(exit shim.Exit) string {
+func (w *work) notInSight(ended End) string {
+	exit := ended.Exit
 	if len(exit.Missing) == 0 {
 		return ""
 	}
-	log := logTail(w.path("log"))
+	log := logTail(w.folder(ended.Rank, "log"))
 	i := slices.IndexFunc(exit.Missing, func(path string) bool { return strings.Contains(log, path) })
 	if i < 0 {
 		return ""
@@ -115,12 +114,15 @@ func (w *work) fullDisks() (full []string) {
 // createFolders creates the writable folders of a work before its processes are started for the first time. If the
 // machine can create disks, the folders are on new disks.
 func (w *work) createFolders(ctx context.Context, folders ...string) error {
-	for _, name := range folders {
-		if err := os.MkdirAll(w.path(name), 0o700); err != nil {
-			return fmt.Errorf("create the folder %s: %w", name, err)
+	for rank := range w.ranks() {
+		for _, name := range folders {
+			if err := os.MkdirAll(w.folder(rank, name), 0o700); err != nil {
+				return fmt.Errorf("create the folder %s: %w", name, err)
+			}
 		}
 	}
-	if <-w.host.tried; w.host.mkfs == "" {
+	// Disks are for one machine only, so the ranks of a batched attempt have none.
+	if <-w.host.tried; w.host.mkfs == "" || w.batched() {
 		// Remove disks that an earlier agent may have created for the work.
 		return errors.Join(os.RemoveAll(w.diskOf("work").Image), os.RemoveAll(w.diskOf(spoolName).Image))
 	}
@@ -173,132 +175,4 @@ func (w *work) diskSizes() (scratch, reports int64, err error) {
 			"free disk space on the node", max(free, 0))
 	}
 	return scratch / page * page, min(max(scratch/reportPart, minReports), maxReports) / page * page, nil
-}
-
-// deliverSpool delivers the reports that are still in the attempt's spool because the attempt was killed or the control
-// plane was unreachable. It runs the Python reporter with the attempt's environment and limits; the reporter's output
-// goes into the log. The reporter is stopped when the work must be removed, when Shutdown is called or when the time of
-// collectTime has passed.
-func (w *work) deliverSpool(ctx context.Context) error {
-	dir := w.path("flush")
-	state, err := w.host.control.State(dir)
-	if err != nil {
-		return err
-	}
-	if state == shim.Never {
-		left, err := w.leftReports()
-		if err != nil || !left || closed(w.leaving) || closed(w.host.shutdown) {
-			return err
-		}
-		if err := w.launchFlush(ctx, dir); err != nil {
-			return err
-		}
-	}
-	left, err := w.collectTime()
-	if err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	awaiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _, err := w.host.control.Await(awaiting, dir)
-		ended <- err
-	}()
-	timeout := w.host.deps.Clock.NewTimer(left)
-	defer timeout.Stop()
-	select {
-	case err := <-ended:
-		return err
-	case <-w.leaving:
-	case <-w.host.shutdown:
-	case <-timeout.C():
-	}
-	err = w.host.control.Stop(dir, 0)
-	if err != nil {
-		cancel() // do not wait for a reporter that cannot be stopped
-	}
-	return errors.Join(err, <-ended)
-}
-
-// leftReports reports whether the spool may contain undelivered reports. A reporter that has delivered all
-// its reports removes its folder with the lock file.
-func (w *work) leftReports() (left bool, err error) {
-	if !w.usesSDK() {
-		return false, nil
-	}
-	err = w.inFolder(spoolName, func(dir string) error {
-		left = anyReporter(dir)
-		return nil
-	})
-	return left, err
-}
-
-// anyReporter reports whether a folder in the spool has a lock file.
-func anyReporter(spool string) bool {
-	folder, err := os.Open(spool)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = folder.Close() }()
-	const page = 1000 // the work may have left any number of files
-	for {
-		names, err := folder.Readdirnames(page)
-		for _, name := range names {
-			if lock, err := boundary.OpenRegular(spool, filepath.Join(name, "lock")); err == nil {
-				_ = lock.Close()
-				return true
-			}
-		}
-		if err != nil {
-			return false
-		}
-	}
-}
-
-// launchFlush starts the reporter with the attempt's environment, limits and boundary, but without its GPUs, because
-// other works may be using them.
-func (w *work) launchFlush(ctx context.Context, dir string) error {
-	start, err := shim.ReadStart(w.path("run"))
-	if err != nil {
-		return err
-	}
-	start.Isolation = start.Isolation.WithoutDevices(filepath.Join(dir, "root"))
-	if start.Isolation.On() {
-		// The control plane may have another address now.
-		if start.Isolation.Network, err = w.network(ctx, start.Isolation.Network); err != nil {
-			return err
-		}
-	}
-	for _, d := range w.disks([]string{spoolName}) {
-		if err := d.Release(); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
-		return fmt.Errorf("create the folder of the reporter: %w", err)
-	}
-	left, err := w.collectTime()
-	if err != nil {
-		return err
-	}
-	env, python := []string{"CUDA_VISIBLE_DEVICES="}, w.host.cfg.Pythons[w.assignment.Work.Attempt.Environment.Python]
-	for _, v := range start.Env {
-		name, value, _ := strings.Cut(v, "=")
-		switch name {
-		case "CUDA_VISIBLE_DEVICES", shim.MarkName:
-			continue
-		case "VIRTUAL_ENV":
-			python = filepath.Join(value, "bin", "python")
-		}
-		env = append(env, v)
-		if bin, _, ok := strings.Cut(value, ":"); ok && name == "PATH" && python == "" {
-			python = filepath.Join(bin, "python3") // the node may have offered the interpreter before and not now
-		}
-	}
-	// Python first looks for modules in the working folder and in the user's folder. The work could have put its own
-	// modules into both, so use neither.
-	start.Env, start.Path, start.Dir = env, python, "/"
-	start.Args = []string{python, "-s", "-m", "signalbox", "flush", "--timeout", strconv.Itoa(int(left / time.Second)), w.path("spool")}
-	return w.host.control.Launch(dir, start)
 }

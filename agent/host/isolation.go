@@ -141,6 +141,8 @@ type visible struct {
 	readable []string
 	// writable are the names of the work's own writable folders. A disk image may contain these folders.
 	writable []string
+	// rank is the rank of a batched attempt whose folders are meant.
+	rank int
 	// secret are files that only the work's user may read, even if other users can enter the work's folder.
 	secret []string
 }
@@ -165,15 +167,15 @@ func (w *work) isolation(ctx context.Context, run string, env pyenv.Environment,
 	if i.Ports, err = w.host.ports(i); err != nil {
 		return i, err
 	}
-	i.Root, i.Home = filepath.Join(run, "root"), w.path("work")
-	i.SharedMemory = w.sharedMemory()
+	i.Root, i.Home = filepath.Join(run, "root"), w.folder(v.rank, "work")
+	i.SharedMemory = w.sharedMemory(v.rank)
 	v.writable = append([]string{"work", "tmp"}, v.writable...)
 	i.Disks = w.disks(v.writable)
 	for _, name := range v.writable {
-		i.Binds = append(i.Binds, boundary.Bind{Path: w.path(name), From: w.mounted(name), Access: boundary.Writable})
+		i.Binds = append(i.Binds, boundary.Bind{Path: w.folder(v.rank, name), From: w.mounted(v.rank, name), Access: boundary.Writable})
 	}
 	for _, path := range []string{"/tmp", "/var/tmp"} {
-		i.Binds = append(i.Binds, boundary.Bind{Path: path, From: w.mounted("tmp"), Access: boundary.Writable})
+		i.Binds = append(i.Binds, boundary.Bind{Path: path, From: w.mounted(v.rank, "tmp"), Access: boundary.Writable})
 	}
 	for _, path := range slices.Concat(env.Folders(), v.readable, v.secret) {
 		if dir := w.host.uncovered(path); dir != "" {
@@ -219,15 +221,18 @@ func (w *work) handOver(i boundary.Isolation, v visible) error {
 		}
 	}
 	for _, name := range v.writable {
-		if err := w.inFolder(name, func(dir string) error { return boundary.Give(dir, i.UID) }); err != nil {
+		if err := w.inFolder(v.rank, name, func(dir string) error { return boundary.Give(dir, i.UID) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sharedMemory returns the size of the work's /dev/shm.
-func (w *work) sharedMemory() int64 {
+// sharedMemory returns the size of the /dev/shm of a rank of the work.
+func (w *work) sharedMemory(rank int) int64 {
+	if w.batched() {
+		return w.part(rank).MemoryBytes
+	}
 	if a := w.assignment.Work.Attempt; a != nil {
 		return w.host.sharedMemory(a.Limits)
 	}
@@ -287,112 +292,4 @@ func (h *Host) borrowUser() (id int, giveBack func(), err error) {
 		defer h.mu.Unlock()
 		delete(h.lent, id)
 	}, nil
-}
-
-// runBuildStep runs one step of the build of an environment under a shim, inside a boundary of its own.
-func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, err error) {
-	on, err := h.isolated()
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(h.buildsDir(), 0o700); err != nil {
-		return "", fmt.Errorf("create the folder of builds: %w", err)
-	}
-	dir, err := os.MkdirTemp(h.buildsDir(), "step-")
-	if err != nil {
-		return "", fmt.Errorf("create the folder of a build: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	start := shim.Start{
-		Path: s.Args[0], Args: s.Args, Env: s.Env, Dir: s.Dir, Log: filepath.Join(dir, "log"), LogBounds: h.cfg.LogBounds,
-		Limits: h.plan(h.groupOf(filepath.Base(dir)+".0.0"), executor.Limits{}), Mark: filepath.Base(dir),
-	}
-	if on {
-		id, giveBack, err := h.borrowUser()
-		if err != nil {
-			return "", err
-		}
-		defer giveBack()
-		start.Isolation = h.buildIsolation(dir, id, s)
-		if start.Isolation.Network, err = h.network(ctx, urlsIn(s.Env)...); err != nil {
-			return "", err
-		}
-		if start.Isolation.Ports, err = h.ports(start.Isolation); err != nil {
-			return "", err
-		}
-		if err := h.own(s.Dir, id); err != nil {
-			return "", err
-		}
-		defer func() { err = errors.Join(err, h.own(s.Dir, os.Geteuid())) }()
-		if err := os.Mkdir(start.Isolation.Root, 0o700); err != nil {
-			return "", fmt.Errorf("create the folder of a build's root: %w", err)
-		}
-	}
-	if err := h.control.Launch(dir, start); err != nil {
-		return "", err
-	}
-	err = h.awaitBuildStep(ctx, dir)
-	return logTail(start.Log), err
-}
-
-func (h *Host) buildsDir() string { return filepath.Join(h.cfg.Data, "builds") }
-
-// endBuilds ends the build steps that a killed agent has left running. The builds themselves are repeated later.
-func (h *Host) endBuilds(ctx context.Context) {
-	steps, _ := filepath.Glob(filepath.Join(h.buildsDir(), "step-*"))
-	for _, dir := range steps {
-		err := h.control.Stop(dir, 0)
-		if err == nil {
-			_, _, err = h.control.Await(ctx, dir)
-		}
-		if err != nil && !errors.Is(err, shim.ErrNotStarted) {
-			h.deps.Log.WarnContext(ctx, "cannot end a build of an earlier agent", "folder", dir, "error", err.Error())
-			continue
-		}
-		_ = os.RemoveAll(dir)
-	}
-}
-
-// own makes the user with the given id the owner of the folder, if works have users of their own.
-func (h *Host) own(dir string, id int) error {
-	if h.kind != boundary.OwnUser {
-		return nil
-	}
-	return boundary.Give(dir, id)
-}
-
-func (h *Host) buildIsolation(dir string, id int, s pyenv.Step) boundary.Isolation {
-	i := boundary.Isolation{Kind: h.kind, UID: id, Root: filepath.Join(dir, "root"), Home: s.Dir, SharedMemory: h.sharedMemory(executor.Limits{})}
-	i.Binds = []boundary.Bind{{Path: s.Dir, Access: boundary.Writable}, {Path: "/tmp", From: s.Dir, Access: boundary.Writable}}
-	for _, path := range slices.Concat(s.Readable, h.cfg.WorkPaths) {
-		if h.uncovered(path) == "" {
-			i.Binds = append(i.Binds, boundary.Bind{Path: path, Access: boundary.ReadOnly, Optional: true})
-		}
-	}
-	return i
-}
-
-// awaitBuildStep waits until the step has ended. It ends the step when ctx ends.
-func (h *Host) awaitBuildStep(ctx context.Context, dir string) error {
-	stop := context.AfterFunc(ctx, func() { _ = h.control.Stop(dir, 0) })
-	defer stop()
-	// The step must have ended before its folder is removed.
-	exit, found, err := h.control.Await(context.WithoutCancel(ctx), dir)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return err
-	case !found:
-		return errors.New("the processes of the build ended without an exit status")
-	case exit.Stopped:
-		return fmt.Errorf("%w; the agent's log states the reason", pyenv.ErrInterrupted)
-	case exit.Failure != "":
-		return fmt.Errorf("start the build: %s", exit.Failure)
-	case exit.Signal != 0:
-		return &pyenv.StepError{Reason: fmt.Sprintf("the build was killed by signal %d", exit.Signal)}
-	case exit.Code != 0:
-		return &pyenv.StepError{Reason: fmt.Sprintf("the build exited with status %d", exit.Code)}
-	}
-	return nil
 }

@@ -94,7 +94,7 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 		return err
 	}
 	if spec.Package != nil {
-		err := w.inFolder("package", func(dir string) error {
+		err := w.inFolder(0, "package", func(dir string) error {
 			return w.fetch(ctx, []executor.ObjectRef{*spec.Package}, dir, w.host.objects.Copy)
 		})
 		if err != nil {
@@ -190,8 +190,17 @@ func (h *Host) groupOf(key string) string {
 	return key + "-" + hex.EncodeToString(sum[:4])
 }
 
-func (w *work) endedAt(dir string) (at time.Time) {
+// endedAt returns the time at which the command in the folder ended. The parameter running is the time at which it was
+// running.
+func (w *work) endedAt(dir string, running time.Time) (at time.Time) {
 	var exit shim.Exit
+	if w.batched() {
+		// The clock of the node may be behind.
+		if shim.ReadExit(w.runDir(0), &exit) == nil && exit.EndedAt.After(running) {
+			return exit.EndedAt
+		}
+		return w.host.deps.Clock.Now()
+	}
 	if shim.ReadExit(dir, &exit) == nil && !exit.EndedAt.IsZero() {
 		return exit.EndedAt
 	}

@@ -70,7 +70,7 @@ func (w *work) lock(name string) (lock *pylock.Lock, err error) {
 	if !filepath.IsLocal(name) {
 		return nil, &pyenv.BuildError{Output: fmt.Sprintf("the path of the lock %q is outside of the package", name)}
 	}
-	err = w.inFolder("package", func(dir string) error {
+	err = w.inFolder(0, "package", func(dir string) error {
 		text, err := readLock(dir, name)
 		if err != nil {
 			return err

@@ -2,9 +2,7 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,6 +33,9 @@ type work struct {
 	// rerouted receives a value when the ingest endpoint of an attempt has moved.
 	rerouted chan struct{}
 	quieted  sync.Once
+	// placed is closed when the nodes of a batched attempt are known.
+	placed  chan struct{}
+	placing sync.Once
 	// lastNetwork is the network of the engine's previous start. Only the goroutine that keeps the work uses it.
 	lastNetwork boundary.Network
 	// portLock is the lock of the port that takePort has chosen. Only the goroutine that keeps the work uses it.
@@ -78,6 +79,7 @@ func bareWork(h *Host, key executor.Key, dir string) *work {
 		host: h, key: key, dir: dir,
 		stopping: make(chan struct{}), killing: make(chan struct{}), leaving: make(chan struct{}),
 		quiet: make(chan struct{}), removed: make(chan struct{}), moved: make(chan struct{}, 1), rerouted: make(chan struct{}, 1),
+		placed: make(chan struct{}),
 	}
 }
 
@@ -122,6 +124,9 @@ func loadWork(h *Host, dir string) (*work, error) {
 	}
 	if w.seen.Engine != nil {
 		w.seen.Engine.APIKey = secret.New(w.assignment.Key)
+	}
+	if b := w.seen.Batch; b != nil && len(b.Nodes) > 0 {
+		w.markPlaced()
 	}
 	w.signalDesire()
 	return w, nil
@@ -242,6 +247,9 @@ func (w *work) live(ctx context.Context) error {
 	if err := w.takeBack(); err != nil {
 		return err
 	}
+	if refusal := w.unsuitable(); refusal != "" {
+		return w.exited(executor.Exit{Code: -1, Reason: executor.ReasonStart, Message: refusal})
+	}
 	if w.assignment.Work.Kind == executor.KindEngine {
 		return w.keepEngine(ctx)
 	}
@@ -250,6 +258,11 @@ func (w *work) live(ctx context.Context) error {
 
 // abandon ends a work that the node cannot continue, for example because the disk is full.
 func (w *work) abandon(ctx context.Context, cause error) {
+	if w.batched() {
+		if err := w.runner().Discard(ctx, w.path("run")); err != nil {
+			w.host.deps.Log.ErrorContext(ctx, "cannot end the work", "work", w.key.String(), "error", err.Error())
+		}
+	}
 	for _, dir := range w.runDirs() {
 		if w.host.control.Stop(dir, 0) == nil {
 			_, _, _ = w.host.control.Await(ctx, dir)
@@ -262,8 +275,12 @@ func (w *work) abandon(ctx context.Context, cause error) {
 	}
 }
 
-// runDirs returns the folders in which shims of this work may run.
+// runDirs returns the folders in which shims of this work may run on this machine.
 func (w *work) runDirs() []string {
+	if w.batched() {
+		flushes, _ := filepath.Glob(w.path("ranks", "*", "flush"))
+		return flushes
+	}
 	starts, _ := filepath.Glob(w.path("starts", "*"))
 	return append(starts, w.path("run"), w.path("flush"))
 }
@@ -280,13 +297,13 @@ func (w *work) await(ctx context.Context, dir string, grace time.Duration) (exec
 	stopped, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { w.passOnStops(stopped, dir, grace) })
-	exit, found, err := w.host.control.Await(ctx, dir)
+	end, err := w.runner().Await(ctx, dir, w.follow)
 	stop()
 	watcher.Wait()
 	if err != nil {
 		return executor.Exit{}, err
 	}
-	return w.outcome(dir, exit, found), nil
+	return w.outcome(dir, end), nil
 }
 
 // passOnStops requests a stop from the shim each time a reason to stop arises.
@@ -306,18 +323,24 @@ func (w *work) passOnStops(ctx context.Context, dir string, grace time.Duration)
 		case <-shutdown:
 			shutdown, within = nil, min(grace, shutdownGrace)
 		}
-		if err := w.host.control.Stop(dir, within); err != nil {
-			w.host.deps.Log.WarnContext(ctx, "cannot request the stop from the shim; trying again", "work", w.key.String(), "error", err.Error())
+		if err := w.runner().Stop(dir, within); err != nil {
+			w.host.deps.Log.WarnContext(ctx, "cannot request the stop; trying again", "work", w.key.String(), "error", err.Error())
 			_ = clock.Sleep(ctx, w.host.deps.Clock, w.host.retry.Wait(0))
 			stopping, killing, leaving, shutdown = w.stopping, w.killing, w.leaving, w.host.shutdown
 		}
 	}
 }
 
-// outcome converts the shim's exit to an exit of the work.
-func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
+// outcome converts the end of the processes to an exit of the work.
+func (w *work) outcome(dir string, end End) executor.Exit {
+	exit, found := end.Exit, end.Found
 	e := executor.Exit{Code: exit.Code, Signal: exit.Signal}
 	switch {
+	case end.Reason != "" && !w.planned(dir):
+		if !found {
+			e.Code = -1
+		}
+		e.Reason, e.Message = end.Reason, executor.Tail(end.Message, executor.MaxMessage)
 	case !found && w.planned(dir):
 		e = executor.Exit{Code: -1, Reason: executor.ReasonStopped, Message: "the processes ended while the agent was stopped"}
 	case !found:
@@ -336,52 +359,7 @@ func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
 	case exit.OOM && exit.Code != 0:
 		e.Reason, e.Message = executor.ReasonOOM, "a process was killed at the work's memory limit"
 	case exit.Code != 0:
-		e.Message = w.why(exit)
+		e.Message = w.why(end)
 	}
 	return e
-}
-
-// removing is the beginning of the name of a work's folder while it is removed.
-const removing = ".removing-"
-
-// removeAtLast removes the folder of the work. It tries again until it succeeds, because the next execution of the work
-// waits for the removal. It returns false if ctx ends before.
-func (w *work) removeAtLast(ctx context.Context) bool {
-	for try := 0; ; try++ {
-		err := w.remove()
-		if err == nil {
-			return true
-		}
-		w.host.deps.Log.ErrorContext(ctx, "cannot remove the folder of the work; trying again", "work", w.key.String(), "error", err.Error())
-		if clock.Sleep(ctx, w.host.deps.Clock, w.host.restart.Wait(try)) != nil {
-			return false
-		}
-	}
-}
-
-// remove deletes the folder. It renames the folder first, so that a partly deleted folder is not loaded as
-// a work.
-func (w *work) remove() error {
-	// Usually the shim has removed the cgroup. If the cgroup still contains processes, a later executor removes
-	// it.
-	_ = w.host.holder.Plan(w.groupName(), executor.Limits{}).Remove()
-	trash := filepath.Join(filepath.Dir(w.dir), removing+filepath.Base(w.dir))
-	if err := localfile.RemoveTree(trash); err != nil {
-		return fmt.Errorf("remove the leftover folder: %w", err)
-	}
-	if err := os.Rename(w.dir, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("rename the folder: %w", err)
-	}
-	if err := localfile.RemoveTree(trash); err != nil {
-		return fmt.Errorf("remove the folder: %w", err)
-	}
-	return nil
-}
-
-// removeLeftover removes the folder of a work that was only partly created or removed. None of its processes is running,
-// so the executor can start even if the folder cannot be removed.
-func (h *Host) removeLeftover(dir string) {
-	if err := localfile.RemoveTree(dir); err != nil {
-		h.deps.Log.ErrorContext(context.Background(), "cannot remove the folder of an incomplete work; the next start tries again", "folder", dir, "error", err.Error())
-	}
 }

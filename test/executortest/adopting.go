@@ -60,7 +60,7 @@ var adopting = map[string]func(*harness){
 		ref.Unpack = true
 		w.Attempt.Package = &ref
 		b.apply(w)
-		b.reach(w.Key, executor.PhasePreparing)
+		b.prepares(w.Key)
 		b.reopen(func() { b.plane.FailDownloads(ref, 0) })
 		b.endsAs(w, 0, "y\n", starts)
 	},

@@ -244,12 +244,27 @@ func (p *ControlPlane) ingest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Logs returns the text delivered for the execution. A repeated request adds no text. The result sound is true if the
+// Logs returns the text delivered for the execution, which is that of its rank 0. A repeated request adds no text. The result sound is true if the
 // sequence numbers start at 1 without a gap and each repeated request had the same body as before.
 func (p *ControlPlane) Logs(key executor.Key) (text string, sound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := p.logs[writerOf(key)]
+	if text, sound = p.logsOf(writerOf(key)); text != "" {
+		return text, sound
+	}
+	return p.logsOf(writerOf(key) + "-r0")
+}
+
+// RankLogs is like Logs, for one rank of an attempt in a batch system.
+func (p *ControlPlane) RankLogs(key executor.Key, rank int) (text string, sound bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logsOf(writerOf(key) + "-r" + itoa(rank))
+}
+
+// logsOf returns the text that a writer has delivered. The caller holds p.mu.
+func (p *ControlPlane) logsOf(writer string) (text string, sound bool) {
+	d := p.logs[writer]
 	if d == nil {
 		return "", true
 	}

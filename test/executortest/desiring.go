@@ -17,7 +17,7 @@ var desiring = map[string]func(*harness){
 		b.apply(withDesired(w, executor.DesiredGone))
 		b.reach(w.Key, executor.PhaseGone)
 		for _, pid := range readPIDs(b, pids) {
-			require.False(b, alive(pid))
+			require.False(b, b.alive(pid))
 		}
 		b.reopen(func() {})
 		_, known := b.observe(w.Key)
@@ -68,7 +68,7 @@ var desiring = map[string]func(*harness){
 		b.apply(newer)
 		require.Zero(b, b.exit(newer.Key).Code)
 		require.Equal(b, "after\n", read(b, order))
-		require.False(b, alive(first))
+		require.False(b, b.alive(first))
 	},
 	"repeated list changes nothing": func(b *harness) {
 		starts := filepath.Join(b.TempDir(), "starts")

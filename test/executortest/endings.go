@@ -52,7 +52,7 @@ var endings = map[string]func(*harness){
 		b.apply(w)
 		require.Equal(b, 3, b.exit(w.Key).Code)
 		for _, pid := range readPIDs(b, file) {
-			require.False(b, alive(pid), "process %d is still running", pid)
+			require.False(b, b.alive(pid), "process %d is still running", pid)
 		}
 	},
 	"many log lines arrive once and in order": func(b *harness) {

@@ -62,6 +62,9 @@ var preparing = map[string]func(*harness){
 		w := b.shell("a", "env; cat $SERVICE_JOB_HPARAMS_FILE; test -w $SERVICE_JOB_WORKDIR && test -w $SERVICE_JOB_SPOOL_DIR && test -w $HOME && test -w $TMPDIR")
 		w.Attempt.Env = map[string]string{"MINE": "yes"}
 		w.Attempt.Limits.CPUs = 2
+		if w.Attempt.Batch != nil {
+			w.Attempt.Batch.Parts[0].CPUs = 2
+		}
 		b.apply(w)
 		require.Equal(b, executor.Exit{}, b.exit(w.Key))
 		text, _ := b.plane.Logs(w.Key)

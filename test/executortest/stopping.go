@@ -64,7 +64,7 @@ var stopping = map[string]func(*harness){
 		b.apply(withDesired(w, executor.DesiredStopped))
 		require.Equal(b, executor.ReasonStopped, b.exit(w.Key).Reason)
 		for _, pid := range readPIDs(b, pids) {
-			require.False(b, alive(pid))
+			require.False(b, b.alive(pid))
 		}
 	},
 	"stop during preparation": func(b *harness) {
@@ -74,7 +74,7 @@ var stopping = map[string]func(*harness){
 		ref.Unpack = true
 		w.Attempt.Package = &ref
 		b.apply(w)
-		b.reach(w.Key, executor.PhasePreparing)
+		b.prepares(w.Key)
 		b.apply(withDesired(w, executor.DesiredStopped))
 		require.Equal(b, executor.Exit{Code: -1, Reason: executor.ReasonStopped}, b.exit(w.Key))
 		require.Zero(b, b.plane.Minted(w.Key))

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +25,12 @@ type Opened struct {
 	executor.Executor
 	// Close ends the executor as if the agent had been killed. The processes of its works keep running.
 	Close func()
+	// Batch describes each attempt to the executor's batch system; nil for an executor of a host. An executor with a batch
+	// system prepares attempts in the phase pending.
+	Batch *executor.BatchSpec
+	// Alive reports whether a process of a work exists and is not a zombie. If it is nil, the processes are those of this
+	// machine.
+	Alive func(pid int) bool
 }
 
 // Run runs the suite for executors.
@@ -132,13 +139,37 @@ func (b *harness) exit(key executor.Key) executor.Exit {
 
 // shell returns an attempt that runs a script.
 func (b *harness) shell(id, script string) executor.Work {
-	return executor.Work{
+	w := executor.Work{
 		Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
 		Attempt: &executor.AttemptSpec{
 			JobID: "job_1", RunID: "run_1", Attempt: 1, Command: []string{"/bin/sh", "-c", script}, Seed: 7,
 			IngestEndpoint: b.plane.Endpoint(), Grace: 5 * time.Second, Hparams: []byte(`{"train.lr": 0.1}`),
 		},
 	}
+	if b.x.Batch != nil {
+		batch := *b.x.Batch
+		batch.Parts = slices.Clone(batch.Parts)
+		w.Attempt.Batch = &batch
+	}
+	return w
+}
+
+// prepares waits until the inputs of the execution are prepared.
+func (b *harness) prepares(key executor.Key) {
+	b.Helper()
+	b.until(key.String()+" is prepared", func() bool {
+		o, known := b.observe(key)
+		held := b.x.Batch != nil && o.Phase == executor.PhasePending && o.Detail != ""
+		return known && (o.Phase == executor.PhasePreparing || held)
+	})
+}
+
+// alive reports whether a process of a work exists and is not a zombie.
+func (b *harness) alive(pid int) bool {
+	if b.x.Alive != nil {
+		return b.x.Alive(pid)
+	}
+	return alive(pid)
 }
 
 func withDesired(w executor.Work, d executor.Desired) executor.Work {

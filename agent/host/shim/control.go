@@ -176,11 +176,8 @@ func (c Control) awaitShim(ctx context.Context, dir string) error {
 // Stop requests that the shim end the processes and kill them after the grace period. It may be called
 // repeatedly; the shortest grace period applies.
 func (c Control) Stop(dir string, grace time.Duration) error {
-	var before stop
-	if err := localfile.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
-		if err := localfile.WriteJSON(stopFile(dir), stop{Version: Version, Grace: grace}, localfile.PrivateMode); err != nil {
-			return err
-		}
+	if err := c.RequestStop(dir, grace); err != nil {
+		return err
 	}
 	r, err := c.Running(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,6 +188,21 @@ func (c Control) Stop(dir string, grace time.Duration) error {
 	}
 	r.Shim.Signal(syscall.SIGTERM)
 	return nil
+}
+
+// RequestStop is like Stop, but does not notify the shim, which may run on another machine.
+func (c Control) RequestStop(dir string, grace time.Duration) error {
+	if before, requested := c.Requested(dir); requested && before <= grace {
+		return nil
+	}
+	return localfile.WriteJSON(stopFile(dir), stop{Version: Version, Grace: grace}, localfile.PrivateMode)
+}
+
+// Requested returns the grace period of the requested stop. It returns false if no stop was requested.
+func (c Control) Requested(dir string) (grace time.Duration, requested bool) {
+	var s stop
+	err := localfile.ReadJSON(stopFile(dir), &s)
+	return s.Grace, err == nil
 }
 
 // StopRequested reports whether Stop was called for the folder.

@@ -58,6 +58,12 @@ type Start struct {
 	Isolation boundary.Isolation `json:"isolation,omitzero"`
 	// Mark is the value of the environment variable MarkName.
 	Mark string `json:"mark"`
+	// Grace is the time between SIGTERM and SIGKILL if the shim receives a signal without a requested stop; if 0, 10
+	// seconds.
+	Grace time.Duration `json:"grace,omitempty"`
+	// Queued is true if a batch system may have held the work after its lease began. The silence then counts from the
+	// start of the shim.
+	Queued bool `json:"queued,omitempty"`
 	// Hold is a file that the shim keeps open until it ends, or nil. The command does not receive it.
 	Hold *os.File `json:"-"`
 }

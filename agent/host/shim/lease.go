@@ -211,6 +211,9 @@ func (r *renewer) pace(seconds int) time.Duration {
 func (o *owner) renewLease() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &renewer{dir: o.dir, clock: o.clock, client: &http.Client{}, jitter: o.jitter, leave: o.leave}
+	if o.start.Queued {
+		r.last = r.now()
+	}
 	var running sync.WaitGroup
 	running.Go(func() { r.run(ctx) })
 	return func() {

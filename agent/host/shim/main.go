@@ -28,6 +28,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,7 +66,7 @@ func Main(args []string, clk clock.Clock, words io.Writer) int {
 	case len(args) == 1 && args[0] == commandWord:
 		err = stageInside()
 	case len(args) == 1:
-		err = own(args[0], clk)
+		err = Own(leading(os.Args), args[0], clk)
 	default:
 		err = errors.New("usage: shim FOLDER")
 	}
@@ -76,8 +77,9 @@ func Main(args []string, clk clock.Clock, words io.Writer) int {
 	return 0
 }
 
-// own runs the command that the folder's start file describes, and returns when it has ended.
-func own(dir string, clk clock.Clock) error {
+// Own runs the command that the folder's start file describes, and returns when it has ended. The calling process becomes
+// the shim of the folder. The parameter exec is the command line that runs Main in the same program.
+func Own(exec []string, dir string, clk clock.Clock) error {
 	// The kernel kills the command when the thread that started it ends (Pdeathsig), so this thread must run as
 	// long as the shim.
 	runtime.LockOSThread()
@@ -86,7 +88,7 @@ func own(dir string, clk clock.Clock) error {
 		return fmt.Errorf("become the subreaper of descendants: %w", err)
 	}
 	o := &owner{
-		dir: dir, clock: clk, signals: listen(), changes: listenForChanges(), leave: make(chan leave, 1), jitter: rand.Float64,
+		dir: dir, exec: exec, clock: clk, signals: listen(), changes: listenForChanges(), leave: make(chan leave, 1), jitter: rand.Float64,
 	}
 	if err := localfile.ReadJSON(startFile(dir), &o.start); err != nil {
 		return err
@@ -100,4 +102,16 @@ func own(dir string, clk clock.Clock) error {
 		return err
 	}
 	return o.run()
+}
+
+// Fail records that the command in the folder could not be started, because of the given error.
+func Fail(dir string, now time.Time, cause error) error {
+	exit := Exit{Version: Version, Code: -1, Failure: cause.Error(), EndedAt: now}
+	return localfile.WriteJSON(exitFile(dir), exit, localfile.PrivateMode)
+}
+
+// Save writes start.json.
+func (s Start) Save(dir string) error {
+	s.Version = Version
+	return localfile.WriteJSON(startFile(dir), s, localfile.PrivateMode)
 }

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 // owner is a running shim.
 type owner struct {
 	dir     string
+	exec    []string // the command line that runs Main
 	clock   clock.Clock
 	start   Start
 	running Running
@@ -112,7 +114,7 @@ func (o *owner) begin() error {
 		return err
 	}
 	defer s.close()
-	first, err := s.start(o.dir, pipe, o.start.Isolation)
+	first, err := s.start(o.exec, o.dir, pipe, o.start.Isolation)
 	if err != nil {
 		return err
 	}
@@ -232,14 +234,14 @@ func (o *owner) follow() unix.WaitStatus {
 	o.again.timer.Stop()
 	defer o.again.timer.Stop()
 	if exists(stopFile(o.dir)) {
-		o.terminate(kill, defaultGrace, math.MaxInt64)
+		o.terminate(kill, o.grace(), math.MaxInt64)
 	}
 	for {
 		select {
 		case status := <-o.children.first:
 			return status
 		case <-o.signals:
-			o.terminate(kill, defaultGrace, math.MaxInt64)
+			o.terminate(kill, o.grace(), math.MaxInt64)
 		case l := <-o.leave:
 			if !o.stopping {
 				o.cause, o.reason = l.cause, l.reason
@@ -281,6 +283,9 @@ func (o *owner) terminate(kill clock.Timer, grace, most time.Duration) {
 }
 
 const defaultGrace = 10 * time.Second
+
+// grace returns the grace period of a stop that the agent has not requested.
+func (o *owner) grace() time.Duration { return cmp.Or(o.start.Grace, defaultGrace) }
 
 func (o *owner) killAll() {
 	o.running.Command.SignalGroup(syscall.SIGKILL)

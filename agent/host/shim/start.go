@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -46,7 +47,7 @@ func newStaging() (*staging, error) {
 }
 
 // start starts the first process, which is the command's process or, with a boundary, its parent.
-func (s *staging) start(dir string, log *os.File, isolation boundary.Isolation) (int, error) {
+func (s *staging) start(argv []string, dir string, log *os.File, isolation boundary.Isolation) (int, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, fmt.Errorf("open /dev/null: %w", err)
@@ -56,7 +57,7 @@ func (s *staging) start(dir string, log *os.File, isolation boundary.Isolation) 
 	if isolation.On() {
 		word = initWord
 	}
-	args := append(leading(os.Args), word, dir)
+	args := append(slices.Clone(argv), word, dir)
 	// The link /proc/self/exe works even after an update has replaced the program's file.
 	p, err := os.StartProcess(program, args, &os.ProcAttr{
 		Dir: dir, Env: []string{},

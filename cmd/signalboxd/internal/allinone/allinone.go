@@ -136,13 +136,13 @@ func Run(ctx context.Context, o Options) (err error) {
 // ownAgent removes the settings that only a separate agent reads: this process sets them for its own agent. It adds a
 // warning for each of these settings that is set.
 func ownAgent(loaded *conf.Loaded) {
-	own := []string{"SERVICE_AGENT_SERVER", "SERVICE_AGENT_JOIN_TOKEN", "SERVICE_AGENT_DATA", "SERVICE_AGENT_STOP_WORKS"}
+	own := []string{"SERVICE_AGENT_SERVER", "SERVICE_AGENT_JOIN_TOKEN", "SERVICE_AGENT_DATA", "SERVICE_AGENT_STOP_WORKS", "SERVICE_AGENT_RUNS_ON", "SERVICE_AGENT_SLURM_FOLDER"}
 	loaded.Settings = slices.DeleteFunc(loaded.Settings, func(s conf.Setting) bool {
 		if !slices.Contains(own, s.Name) {
 			return false
 		}
 		if s.Source != conf.SourceDefault {
-			loaded.Warnings = append(loaded.Warnings, s.Name+" is ignored: only a separate agent reads it; the agent in signalboxd uses the data folder")
+			loaded.Warnings = append(loaded.Warnings, s.Name+" is ignored: only a separate agent reads it; the agent in signalboxd uses the data folder and runs works on this machine")
 		}
 		return true
 	})

@@ -195,6 +195,7 @@ func TestOwnAgent_removesSettingsOfSeparateAgents(t *testing.T) {
 	require.NotContains(t, out.String(), "SERVICE_AGENT_DATA")
 	require.NotContains(t, out.String(), "SERVICE_AGENT_JOIN_TOKEN")
 	require.NotContains(t, out.String(), "SERVICE_AGENT_SERVER")
+	require.NotContains(t, out.String(), "SERVICE_AGENT_RUNS_ON")
 	require.Contains(t, out.String(), "SERVICE_AGENT_CACHE_BYTES", "settings that the embedded agent reads must be listed")
 	loaded := &conf.Loaded{Settings: []conf.Setting{
 		{Name: "SERVICE_AGENT_DATA", Source: conf.SourceEnv}, {Name: "SERVICE_AGENT_SERVER", Source: conf.SourceDefault}, {Name: "SERVICE_DATA", Source: conf.SourceEnv},

@@ -41,6 +41,7 @@ const (
 func (s *Settings) agent(data string) agent.Config {
 	cfg := s.Agent
 	cfg.Data, cfg.Private = filepath.Join(data, "agent"), []string{data}
+	cfg.RunsOn, cfg.SlurmFolder = "", "" // this agent runs works on its host
 	if s.Common.Audit.Dir != "" {
 		cfg.Private = append(cfg.Private, s.Common.Audit.Dir)
 	}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/agent/engine"
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/slurm"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+// The values of SERVICE_AGENT_RUNS_ON.
+const (
+	runsOnHost  = "host"
+	runsOnSlurm = "slurm"
+)
+
+// validateSlurm checks the settings for Slurm.
+func (c Config) validateSlurm() (errs []error) {
+	switch {
+	case c.RunsOn != "" && c.RunsOn != runsOnHost && c.RunsOn != runsOnSlurm:
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_RUNS_ON", "must be host or slurm, got %q", c.RunsOn))
+	case c.RunsOn == runsOnSlurm && !filepath.IsAbs(c.SlurmFolder):
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_SLURM_FOLDER", "must be an absolute path of a folder that all nodes of the cluster share, got %q", c.SlurmFolder))
+	case c.RunsOn != runsOnSlurm && c.SlurmFolder != "":
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_SLURM_FOLDER", "has an effect only with SERVICE_AGENT_RUNS_ON=slurm"))
+	}
+	if c.RunsOn == runsOnSlurm && c.RelayListen != "" {
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_RELAY_LISTEN", "has no effect with SERVICE_AGENT_RUNS_ON=slurm, because engines do not run on Slurm"))
+	}
+	return errs
+}
+
+// openCluster prepares the agent's folder on the shared file system of a Slurm cluster, and changes the configuration of
+// the host so that works are stored there and attempts run on the cluster. It does nothing for an agent of a host.
+func (a *Agent) openCluster(works *host.Config, deps *host.Deps, d Deps) error {
+	if a.cfg.RunsOn != runsOnSlurm {
+		return nil
+	}
+	id, err := agentID(filepath.Join(a.cfg.Data, "agent-id"), d.Rand)
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(a.cfg.SlurmFolder, "signalbox-"+id)
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("create the agent's folder in SERVICE_AGENT_SLURM_FOLDER: %w", err)
+	}
+	program, err := shareProgram(a.cfg.Exec[0], filepath.Join(data, "bin"))
+	if err != nil {
+		return err
+	}
+	a.cluster = slurm.New(slurm.Config{
+		Folder: data, Shared: a.cfg.SlurmFolder, Agent: id, Program: program, Environ: a.cfg.Environ, Place: host.NewPlace(*works),
+	}, slurm.Deps{Commands: slurm.NewCommands(a.cfg.Environ), Clock: d.Clock, Log: d.Log})
+	works.Private = append(slices.Clip(works.Private), works.Data)
+	works.Data, deps.Runner = data, a.cluster
+	return nil
+}
+
+// reported returns the cluster whose report the link sends, or nil.
+func (a *Agent) reported() executor.Cluster {
+	if a.cluster == nil {
+		return nil
+	}
+	return a.cluster
+}
+
+// drivers returns the drivers of the engines that the agent can run.
+func (a *Agent) drivers() []string {
+	if a.cluster != nil {
+		return nil
+	}
+	return engine.Names()
+}
+
+// countGPUs returns the number of GPUs of this machine that works may get.
+func (a *Agent) countGPUs() int {
+	if a.cluster != nil {
+		return 0
+	}
+	return a.host.CountGPUs()
+}
+
+// agentID returns the id of the agent in the comments of its Slurm jobs. The first agent with this data folder draws it.
+func agentID(path string, random io.Reader) (string, error) {
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(raw)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the id of the agent: %w", err)
+	}
+	id := make([]byte, 8)
+	if _, err := io.ReadFull(random, id); err != nil {
+		return "", fmt.Errorf("draw the id of the agent: %w", err)
+	}
+	text := hex.EncodeToString(id)
+	return text, localfile.Write(path, []byte(text+"\n"), localfile.PrivateMode)
+}
+
+// shareProgram copies the agent's program into a folder that all nodes share, and returns the path of the copy. Each
+// version has a name of its own, because ranks of an earlier version may still be running.
+func shareProgram(program, folder string) (string, error) {
+	raw, err := os.ReadFile(program)
+	if err != nil {
+		return "", fmt.Errorf("read the agent's program: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	path := filepath.Join(folder, "signalbox-agent-"+hex.EncodeToString(sum[:8]))
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", fmt.Errorf("create the folder of the agent's program: %w", err)
+	}
+	const executable = 0o700
+	return path, localfile.Write(path, raw, executable)
+}

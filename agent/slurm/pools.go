@@ -1,0 +1,217 @@
+package slurm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/slurm/rank"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+const (
+	// probePrefix is the beginning of the key in the comment of a test.
+	probePrefix = "probe-"
+	// testAgain is the time after which a pool that failed its test is tested again.
+	testAgain = 10 * time.Minute
+	// testTime is how long a test may take after its start, and testWait how long it may wait for its start.
+	testTime = 5 * time.Minute
+	testWait = 15 * time.Minute
+	// maxPools is the maximum number of pools of an agent.
+	maxPools = 64
+)
+
+// SetPools implements executor.Cluster.
+func (r *Runner) SetPools(pools []executor.Pool) {
+	pools = slices.Clone(pools[:min(len(pools), maxPools)])
+	slices.SortFunc(pools, func(a, b executor.Pool) int { return strings.Compare(a.Name, b.Name) })
+	r.mu.Lock()
+	news := !slices.Equal(pools, r.reporting.pools)
+	r.reporting.pools = pools
+	r.mu.Unlock()
+	if news {
+		select {
+		case r.reporting.changed <- struct{}{}:
+		default:
+		}
+		r.changed()
+	}
+}
+
+// keepPools tests the pools until ctx ends. The results are kept for the next agent.
+func (r *Runner) keepPools(ctx context.Context) {
+	var known map[string]executor.PoolReport
+	if err := localfile.ReadJSON(r.poolsFile(), &known); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.deps.Log.WarnContext(ctx, "cannot read the results of earlier tests of pools; testing all pools", "error", err.Error())
+	}
+	r.mu.Lock()
+	maps.Copy(r.reporting.tested, known)
+	r.mu.Unlock()
+	for {
+		for _, p := range r.due() {
+			tested := r.test(ctx, p)
+			if ctx.Err() != nil {
+				return
+			}
+			if err := r.keepTest(tested); err != nil {
+				r.deps.Log.WarnContext(ctx, "cannot save the result of the test of a pool", "pool", p.Name, "error", err.Error())
+			}
+			r.changed()
+		}
+		timer := r.deps.Clock.NewTimer(testAgain)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-r.reporting.changed:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+func (r *Runner) poolsFile() string { return filepath.Join(r.cfg.Folder, "pools.json") }
+
+// due returns the pools that must be tested now.
+func (r *Runner) due() (due []executor.Pool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.reporting.pools {
+		known, ok := r.reporting.tested[p.Name]
+		if !ok || known.Slurm != p.Slurm || known.Problem != "" && clock.Since(r.deps.Clock, known.TestedAt) >= testAgain {
+			due = append(due, p)
+		}
+	}
+	return due
+}
+
+func (r *Runner) keepTest(tested executor.PoolReport) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reporting.tested[tested.Pool] = tested
+	return localfile.WriteJSON(r.poolsFile(), r.reporting.tested, localfile.PrivateMode)
+}
+
+// test tests a pool: whether its folder is the agent's, whether Slurm accepts a job with its settings, whether a node sees
+// the folder and can run the agent's program, and how the node isolates works.
+func (r *Runner) test(ctx context.Context, p executor.Pool) executor.PoolReport {
+	report := executor.PoolReport{Pool: p.Name, Slurm: p.Slurm}
+	probe, err := r.probe(ctx, p)
+	report.TestedAt = r.deps.Clock.Now()
+	if err != nil {
+		report.Problem = executor.Tail(err.Error(), maxProblem)
+		return report
+	}
+	report.Isolation, report.ClosesNetwork = string(probe.Boundary.Kind), probe.Boundary.ClosesNetwork
+	if probe.Boundary.Problem != "" {
+		report.Problem = executor.Tail("node "+probe.Node+" does not isolate works: "+probe.Boundary.Problem, maxProblem)
+	}
+	return report
+}
+
+func (r *Runner) probe(ctx context.Context, p executor.Pool) (result rank.Probe, err error) {
+	if filepath.Clean(p.Slurm.Folder) != filepath.Clean(r.cfg.Shared) {
+		return result, fmt.Errorf("the folder of the pool is %s, but the agent uses %s; change one of them (SERVICE_AGENT_SLURM_FOLDER)", p.Slurm.Folder, r.cfg.Shared)
+	}
+	if err := r.checkUser(ctx, p.Slurm); err != nil {
+		return result, err
+	}
+	sum := sha256.Sum256([]byte(fmt.Sprint(p, r.deps.Clock.Now().UnixNano())))
+	dir := filepath.Join(r.cfg.Folder, "probes", hex.EncodeToString(sum[:8]))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return result, fmt.Errorf("create the folder of the test: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // if this fails, an empty folder remains
+	if err := (rank.Question{Place: r.cfg.Place}).Write(dir); err != nil {
+		return result, err
+	}
+	text := "#!/bin/sh\nunset SLURM_EXPORT_ENV\n" + searchPath(r.cfg.Environ) + "exec " + quote(r.cfg.Program) + " rank --probe " + quote(dir) + "\n"
+	const executable = 0o700
+	if err := localfile.Write(scriptFile(dir), []byte(text), executable); err != nil {
+		return result, err
+	}
+	args := []string{
+		"--parsable", "--job-name=signalbox-test", "--comment=" + r.commentPrefix() + probePrefix + p.Name, "--no-requeue", "--export=NONE",
+		"--chdir=" + dir, "--input=/dev/null", "--output=" + filepath.Join(dir, "slurm.log"), "--open-mode=append", fmt.Sprintf("--time=%d", int(testTime.Minutes())),
+	}
+	args = append(append(args, partArguments(executor.BatchPart{Nodes: 1, Slurm: p.Slurm})...), scriptFile(dir))
+	r.watch(1)
+	defer r.watch(-1)
+	out, err := r.deps.Commands.Run(ctx, "sbatch", args...)
+	if refused, ok := errors.AsType[*CommandError](err); ok {
+		return result, fmt.Errorf("submit the test: %s", refusal(refused))
+	}
+	if err != nil {
+		return result, fmt.Errorf("submit the test: %w", err)
+	}
+	id, err := parseID(string(out))
+	if err != nil {
+		return result, err
+	}
+	return r.awaitProbe(ctx, dir, id)
+}
+
+// awaitProbe waits for the result of the test that the job with the given id runs. The job is cancelled if it takes too
+// long, or if ctx ends.
+func (r *Runner) awaitProbe(ctx context.Context, dir, id string) (result rank.Probe, err error) {
+	began, over := r.deps.Clock.Now(), time.Time{}
+	var last Job
+	for {
+		result, found, err := rank.ReadProbe(dir)
+		if err != nil || found {
+			return result, err
+		}
+		seen, turned := r.latest()
+		if j, known := seen.jobs[id]; known {
+			last = j
+		}
+		now := r.deps.Clock.Now()
+		if last.Ended() && over.IsZero() {
+			over = now
+		}
+		if !over.IsZero() && now.Sub(over) > r.cfg.Settle {
+			return result, fmt.Errorf("the test left no result in the shared folder; Slurm ended job %s with state %s; %s", id, last.State, tail(filepath.Join(dir, "slurm.log")))
+		}
+		if late := now.Sub(began); ctx.Err() != nil || late > testTime+testWait || late > testWait && last.Held() {
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTime)
+			defer cancel()
+			return result, errors.Join(fmt.Errorf("the test did not end within %s; Slurm's state of job %s is %s, reason %s", late.Round(time.Second), id, last.State, last.Reason),
+				r.cancel(stopping, id))
+		}
+		timer := r.deps.Clock.NewTimer(look)
+		select {
+		case <-ctx.Done():
+		case <-turned:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// tail returns the end of the output of a job, for a message.
+func tail(path string) string {
+	const most = 512
+	f, err := os.Open(path)
+	if err != nil {
+		return "its node could not write to the folder " + filepath.Dir(path)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return "it has written nothing"
+	}
+	text := make([]byte, min(info.Size(), most))
+	n, _ := f.ReadAt(text, info.Size()-int64(len(text)))
+	return "it has written: " + executor.Tail(string(text[:n]), most)
+}
