@@ -31,8 +31,8 @@ import (
 // Environment variables that the batch script sets: the id of the Slurm job, which is that of the first one for a
 // heterogeneous job, and the number of ranks in earlier parts of the gang.
 const (
-	JobVariable    = "SIGNALBOX_BATCH_JOB"
-	OffsetVariable = "SIGNALBOX_BATCH_OFFSET"
+	JobVariable    = "SERVICE_BATCH_JOB"
+	OffsetVariable = "SERVICE_BATCH_OFFSET"
 )
 
 // look is the time between two checks of the files that the agent or another rank may write.
