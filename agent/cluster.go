@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
@@ -55,6 +57,9 @@ func (a *Agent) openCluster(works *host.Config, deps *host.Deps, d Deps) error {
 	data := filepath.Join(a.cfg.SlurmFolder, "signalbox-"+id)
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("create the agent's folder in SERVICE_AGENT_SLURM_FOLDER: %w", err)
+	}
+	if err := checkOwn(data); err != nil {
+		return err
 	}
 	program, err := shareProgram(a.cfg.Exec[0], filepath.Join(data, "bin"))
 	if err != nil {
@@ -109,6 +114,21 @@ func agentID(path string, random io.Reader) (string, error) {
 	return text, localfile.Write(path, []byte(text+"\n"), localfile.PrivateMode)
 }
 
+// checkOwn returns an error unless the folder is one that only the agent's user can enter. Another user of the cluster could
+// have created it before, because its name is in the comments of Slurm jobs.
+func checkOwn(folder string) error {
+	info, err := os.Lstat(folder)
+	if err != nil {
+		return fmt.Errorf("inspect the agent's folder in SERVICE_AGENT_SLURM_FOLDER: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	const others = 0o077
+	if !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&others != 0 {
+		return fmt.Errorf("the folder %s must belong to the agent's user, and no other user may enter it; remove it, and choose a SERVICE_AGENT_SLURM_FOLDER in which only this user can create folders", folder)
+	}
+	return nil
+}
+
 // shareProgram copies the agent's program into a folder that all nodes share, and returns the path of the copy. Each
 // version has a name of its own, because ranks of an earlier version may still be running.
 func shareProgram(program, folder string) (string, error) {
@@ -118,7 +138,7 @@ func shareProgram(program, folder string) (string, error) {
 	}
 	sum := sha256.Sum256(raw)
 	path := filepath.Join(folder, "signalbox-agent-"+hex.EncodeToString(sum[:8]))
-	if _, err := os.Stat(path); err == nil {
+	if shared, err := os.ReadFile(path); err == nil && bytes.Equal(shared, raw) {
 		return path, nil
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {

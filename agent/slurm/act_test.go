@@ -74,12 +74,12 @@ func TestAttempt_act_shorterGrace(t *testing.T) {
 	require.Equal(t, []string{"scancel --quiet 7"}, commands.taken())
 }
 
-// A job that Slurm holds is cancelled at once.
+// A job that Slurm holds is cancelled at once, but only if it has not started since the last query.
 func TestAttempt_act_held(t *testing.T) {
 	t.Parallel()
 	a, commands, now := newAttempt(t, 2, "PENDING")
 	require.NoError(t, a.act(t.Context(), "7", &stop{Grace: time.Hour, At: now.Now()}))
-	require.Equal(t, []string{"scancel --quiet 7"}, commands.taken())
+	require.Equal(t, []string{"scancel --quiet --state=PENDING 7"}, commands.taken())
 }
 
 // Several ranks are signaled by their shims, not by Slurm, which would signal the commands a second time.

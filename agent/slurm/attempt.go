@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
@@ -74,15 +75,26 @@ func (r *Runner) Reach(dir, endpoint string) error {
 }
 
 // Discard implements host.Runner. It cancels the Slurm job of an attempt that is abandoned; that of an attempt which has
-// ended ends by itself, and sweep cancels what is left.
+// ended ends by itself, and sweep cancels what is left. A job that the last query does not show as that of the attempt is
+// left to sweep, because Slurm may have given its id to another job.
 func (r *Runner) Discard(ctx context.Context, dir string) error {
 	if !launched(dir) || ended(dir) {
 		return nil
 	}
-	if id := recorded(dir); id != "" {
-		return r.cancel(ctx, id)
+	o, err := readOrder(dir)
+	if err != nil {
+		return err
+	}
+	seen, _ := r.latest()
+	if j, known := seen.jobs[recorded(dir)]; known && r.owns(o.Key, j) {
+		return r.cancel(ctx, j.ID)
 	}
 	return nil
+}
+
+// owns reports whether the job is one of the execution. Its comment may have been extended by the cluster.
+func (r *Runner) owns(key executor.Key, j Job) bool {
+	return strings.Contains(j.Comment, r.comment(key))
 }
 
 func readOrder(dir string) (o order, err error) {
@@ -90,8 +102,8 @@ func readOrder(dir string) (o order, err error) {
 	return o, err
 }
 
-// look is the time between two checks of the files of the ranks.
-const look = 200 * time.Millisecond
+// patience is how long the files of an attempt may be unreadable or unwritable before the attempt is given up.
+const patience = 15 * time.Minute
 
 // Await implements host.Runner. It submits the attempt unless that was done.
 func (r *Runner) Await(ctx context.Context, dir string, progress func(host.Progress) error) (host.End, error) {
@@ -149,9 +161,12 @@ type attempt struct {
 	located   bool
 	// wholeAt is the time at which all ranks had an exit.
 	wholeAt time.Time
-	// triedAt is the time of the last sbatch. trouble is why the last command for this attempt has failed.
+	// triedAt is the time of the last sbatch, and tries how many have failed. trouble is why the last one has failed.
 	triedAt time.Time
+	tries   int
 	trouble string
+	// brokenAt is the time since which the files of the attempt cannot be read or written; zero if they can.
+	brokenAt time.Time
 }
 
 // rankState is what the files of a rank show.
@@ -166,17 +181,19 @@ func (a *attempt) follow(ctx context.Context) (host.End, error) {
 	for {
 		seen, turned := a.latest()
 		end, err := a.step(ctx, seen)
+		if err == nil && end != nil {
+			err = a.conclude(*end)
+		}
 		if ctx.Err() != nil {
 			return host.End{}, ctx.Err()
 		}
-		if err != nil {
+		if err = a.bear(ctx, err); err != nil {
 			return host.End{}, err
 		}
-		if end != nil {
-			err := localfile.WriteJSON(endFile(a.dir), finished{End: *end, At: a.deps.Clock.Now()}, localfile.PrivateMode)
-			return *end, err
+		if end != nil && a.brokenAt.IsZero() {
+			return *end, nil
 		}
-		timer := a.deps.Clock.NewTimer(look)
+		timer := a.deps.Clock.NewTimer(a.look())
 		select {
 		case <-ctx.Done():
 		case <-turned:
@@ -184,6 +201,45 @@ func (a *attempt) follow(ctx context.Context) (host.End, error) {
 		}
 		timer.Stop()
 	}
+}
+
+// look returns the time until the next check of the files of the ranks. Those of a job that waits do not change; Slurm's
+// next query shows when it has started.
+func (a *attempt) look() time.Duration {
+	if a.job.Held() {
+		return a.cfg.Interval
+	}
+	const part = 2
+	return a.cfg.Interval / part
+}
+
+// bear returns nil for an error of the shared folder, such as a stale handle after a failure of its server, until the
+// folder has failed for longer than patience.
+func (a *attempt) bear(ctx context.Context, err error) error {
+	switch now := a.deps.Clock.Now(); {
+	case err == nil:
+		a.brokenAt = time.Time{}
+	case a.brokenAt.IsZero():
+		a.brokenAt = now
+		a.deps.Log.WarnContext(ctx, "cannot use the files of an attempt; trying again", "work", a.order.Key.String(), "error", err.Error())
+	case now.Sub(a.brokenAt) > patience:
+		return err
+	}
+	return nil
+}
+
+// conclude records the end of the attempt. Ranks without an exit may be on nodes that Slurm does not reach, so they are
+// requested to stop.
+func (a *attempt) conclude(end host.End) error {
+	for n, r := range a.ranks {
+		if r.exit != nil {
+			continue
+		}
+		if err := (shim.Control{}).RequestStop(host.RankDir(a.dir, n), 0); err != nil {
+			return err
+		}
+	}
+	return localfile.WriteJSON(endFile(a.dir), finished{End: end, At: a.deps.Clock.Now()}, localfile.PrivateMode)
 }
 
 // step examines the attempt once and does what is due. It returns the end of the attempt, or nil.
@@ -222,11 +278,13 @@ func (a *attempt) requested() (*stop, error) {
 
 // readRanks reads the files of the ranks that have changed.
 func (a *attempt) readRanks() error {
+	rank.Refresh(a.dir)
 	for n := range a.ranks {
 		r, dir := &a.ranks[n], host.RankDir(a.dir, n)
 		if r.exit != nil {
 			continue
 		}
+		rank.Refresh(dir)
 		if r.node == "" {
 			name, err := rank.Node(dir)
 			if err != nil {
@@ -263,7 +321,7 @@ func (a *attempt) observe(seen snapshot, id string) {
 		return
 	}
 	j, known := seen.jobs[id]
-	if !known {
+	if !known || !a.owns(a.order.Key, j) {
 		if a.absent == 0 {
 			a.absent, a.absentAt = seen.number, a.deps.Clock.Now()
 		}
@@ -306,6 +364,8 @@ func (a *attempt) report(id string) error {
 		}
 	case a.job.Ended():
 		return nil
+	case a.trouble != "":
+		p.Report.Reason, p.Report.Detail = "Submission", a.trouble
 	}
 	if b := a.reported; b != nil && b.Started == p.Started && b.Detail == p.Detail && b.RunningAt.Equal(p.RunningAt) && same(b.Report, p.Report) {
 		return nil

@@ -48,8 +48,14 @@ const (
 
 type commands struct{ environ []string }
 
-// NewCommands returns the real commands of the host. They run with the given environment.
-func NewCommands(environ []string) Commands { return commands{environ} }
+// NewCommands returns the real commands of the host. They run with the given environment, except for the variables that set
+// options of Slurm's commands: SQUEUE_STATES, for example, would hide jobs that run.
+func NewCommands(environ []string) Commands {
+	options := []string{"SBATCH_", "SQUEUE_", "SCANCEL_", "SINFO_", "SLURM_"}
+	return commands{slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		return !strings.HasPrefix(v, "SLURM_CONF=") && slices.ContainsFunc(options, func(prefix string) bool { return strings.HasPrefix(v, prefix) })
+	})}
+}
 
 // Run implements Commands.
 func (c commands) Run(ctx context.Context, name string, args ...string) ([]byte, error) {

@@ -76,6 +76,11 @@ func bySignal(end host.End) bool {
 	return end.Exit.Signal == int(syscall.SIGKILL) || end.Exit.Stopped && end.Exit.Cause == ""
 }
 
+// ownFailure reports whether the rank has failed by itself. Slurm's job is cancelled after that, possibly by an earlier agent.
+func ownFailure(end host.End) bool {
+	return end.Found && failed(&end.Exit) && !end.Exit.Stopped && end.Exit.Signal == 0
+}
+
 // over reports whether the Slurm job has ended for long enough that no exit file will appear any more.
 func (a *attempt) over() bool {
 	now := a.deps.Clock.Now()
@@ -105,7 +110,7 @@ func (a *attempt) explain(end *host.End) bool {
 		end.Reason, end.Message = reason, "Slurm ended the attempt because its memory was exhausted"
 		return true
 	case over && a.job.infrastructure(),
-		over && a.job.State == "CANCELLED" && a.killedAt.IsZero(),
+		over && a.job.State == "CANCELLED" && a.killedAt.IsZero() && !ownFailure(*end),
 		!end.Found || !failed(&exit):
 		end.Reason, end.Message = executor.ReasonLost, a.lost()
 		return true
@@ -156,10 +161,15 @@ func (a *attempt) act(ctx context.Context, id string, requested *stop) error {
 	}
 	var kill time.Time
 	switch {
-	case id == "" || a.job.Ended():
-		return nil
+	case id == "" || a.job.ID != id || a.absent > 0 || a.job.Ended():
+		return nil // the job is not known yet, or there is nothing to stop
 	case requested != nil && a.job.Held():
-		kill = requested.At
+		// The job may have started since the last query. Then it has its grace period, which a plain scancel would cut short.
+		if now.Sub(a.killedAt) >= a.cfg.Interval {
+			a.killedAt = now
+			a.command(ctx, "scancel", "--quiet", "--state=PENDING", id)
+		}
+		return nil
 	case requested != nil:
 		kill = requested.At.Add(requested.Grace + killAfter)
 	case !a.failedAt.IsZero():

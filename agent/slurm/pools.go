@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
@@ -25,9 +26,10 @@ const (
 	probePrefix = "probe-"
 	// testAgain is the time after which a pool that failed its test is tested again.
 	testAgain = 10 * time.Minute
-	// testTime is how long a test may take after its start, and testWait how long it may wait for its start.
+	// testTime is how long a test may take after its start. It may wait as long as Slurm lets it wait.
 	testTime = 5 * time.Minute
-	testWait = 15 * time.Minute
+	// testLook is the time between two checks for the result of a test.
+	testLook = 200 * time.Millisecond
 	// maxPools is the maximum number of pools of an agent.
 	maxPools = 64
 )
@@ -55,33 +57,61 @@ func (r *Runner) keepPools(ctx context.Context) {
 	if err := localfile.ReadJSON(r.poolsFile(), &known); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.deps.Log.WarnContext(ctx, "cannot read the results of earlier tests of pools; testing all pools", "error", err.Error())
 	}
+	// sweep cancels the tests of an earlier agent, which have no folder any more.
+	if err := os.RemoveAll(r.probeDir("")); err != nil {
+		r.deps.Log.WarnContext(ctx, "cannot remove the folders of earlier tests of pools", "error", err.Error())
+	}
 	r.mu.Lock()
 	maps.Copy(r.reporting.tested, known)
 	r.mu.Unlock()
+	running := map[executor.Pool]context.CancelFunc{}
+	ended := make(chan executor.Pool)
+	var tests sync.WaitGroup
+	defer tests.Wait()
 	for {
-		for _, p := range r.due() {
-			tested := r.test(ctx, p)
-			if ctx.Err() != nil {
-				return
+		due := r.due()
+		for p, cancel := range running {
+			if !slices.Contains(due, p) {
+				cancel() // the settings of the pool have changed
 			}
-			if err := r.keepTest(tested); err != nil {
-				r.deps.Log.WarnContext(ctx, "cannot save the result of the test of a pool", "pool", p.Name, "error", err.Error())
+		}
+		for _, p := range due {
+			if running[p] != nil {
+				continue
 			}
-			r.changed()
+			own, cancel := context.WithCancel(ctx)
+			running[p] = cancel
+			tests.Go(func() {
+				r.keepTest(own, r.test(own, p))
+				select {
+				case ended <- p:
+				case <-ctx.Done():
+				}
+			})
 		}
 		timer := r.deps.Clock.NewTimer(testAgain)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return
 		case <-r.reporting.changed:
 		case <-timer.C():
+		case p := <-ended:
+			running[p]()
+			delete(running, p)
 		}
 		timer.Stop()
+		if ctx.Err() != nil {
+			for _, cancel := range running {
+				cancel()
+			}
+			return
+		}
 	}
 }
 
 func (r *Runner) poolsFile() string { return filepath.Join(r.cfg.Folder, "pools.json") }
+
+// probeDir returns the folder of a test, or that of all tests if the name is empty.
+func (r *Runner) probeDir(name string) string { return filepath.Join(r.cfg.Folder, "probes", name) }
 
 // due returns the pools that must be tested now.
 func (r *Runner) due() (due []executor.Pool) {
@@ -96,11 +126,19 @@ func (r *Runner) due() (due []executor.Pool) {
 	return due
 }
 
-func (r *Runner) keepTest(tested executor.PoolReport) error {
+// keepTest saves the result of a test, unless ctx has ended.
+func (r *Runner) keepTest(ctx context.Context, tested executor.PoolReport) {
+	if ctx.Err() != nil {
+		return
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.reporting.tested[tested.Pool] = tested
-	return localfile.WriteJSON(r.poolsFile(), r.reporting.tested, localfile.PrivateMode)
+	err := localfile.WriteJSON(r.poolsFile(), r.reporting.tested, localfile.PrivateMode)
+	r.mu.Unlock()
+	if err != nil {
+		r.deps.Log.WarnContext(ctx, "cannot save the result of the test of a pool", "pool", tested.Pool, "error", err.Error())
+	}
+	r.changed()
 }
 
 // test tests a pool: whether its folder is the agent's, whether Slurm accepts a job with its settings, whether a node sees
@@ -128,7 +166,8 @@ func (r *Runner) probe(ctx context.Context, p executor.Pool) (result rank.Probe,
 		return result, err
 	}
 	sum := sha256.Sum256([]byte(fmt.Sprint(p, r.deps.Clock.Now().UnixNano())))
-	dir := filepath.Join(r.cfg.Folder, "probes", hex.EncodeToString(sum[:8]))
+	name := hex.EncodeToString(sum[:8])
+	dir := r.probeDir(name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return result, fmt.Errorf("create the folder of the test: %w", err)
 	}
@@ -142,7 +181,7 @@ func (r *Runner) probe(ctx context.Context, p executor.Pool) (result rank.Probe,
 		return result, err
 	}
 	args := []string{
-		"--parsable", "--job-name=signalbox-test", "--comment=" + r.commentPrefix() + probePrefix + p.Name, "--no-requeue", "--export=NONE",
+		"--parsable", "--job-name=signalbox-test", "--comment=" + r.commentPrefix() + probePrefix + name, "--no-requeue", "--export=NONE",
 		"--chdir=" + dir, "--input=/dev/null", "--output=" + filepath.Join(dir, "slurm.log"), "--open-mode=append", fmt.Sprintf("--time=%d", int(testTime.Minutes())),
 	}
 	args = append(append(args, partArguments(executor.BatchPart{Nodes: 1, Slurm: p.Slurm})...), scriptFile(dir))
@@ -163,11 +202,12 @@ func (r *Runner) probe(ctx context.Context, p executor.Pool) (result rank.Probe,
 }
 
 // awaitProbe waits for the result of the test that the job with the given id runs. The job is cancelled if it takes too
-// long, or if ctx ends.
+// long after its start, or if ctx ends.
 func (r *Runner) awaitProbe(ctx context.Context, dir, id string) (result rank.Probe, err error) {
 	began, over := r.deps.Clock.Now(), time.Time{}
 	var last Job
 	for {
+		rank.Refresh(dir)
 		result, found, err := rank.ReadProbe(dir)
 		if err != nil || found {
 			return result, err
@@ -177,19 +217,22 @@ func (r *Runner) awaitProbe(ctx context.Context, dir, id string) (result rank.Pr
 			last = j
 		}
 		now := r.deps.Clock.Now()
+		if last.Held() {
+			began = now
+		}
 		if last.Ended() && over.IsZero() {
 			over = now
 		}
 		if !over.IsZero() && now.Sub(over) > r.cfg.Settle {
 			return result, fmt.Errorf("the test left no result in the shared folder; Slurm ended job %s with state %s; %s", id, last.State, tail(filepath.Join(dir, "slurm.log")))
 		}
-		if late := now.Sub(began); ctx.Err() != nil || late > testTime+testWait || late > testWait && last.Held() {
+		if late := now.Sub(began); ctx.Err() != nil || late > testTime {
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTime)
 			defer cancel()
 			return result, errors.Join(fmt.Errorf("the test did not end within %s; Slurm's state of job %s is %s, reason %s", late.Round(time.Second), id, last.State, last.Reason),
 				r.cancel(stopping, id))
 		}
-		timer := r.deps.Clock.NewTimer(look)
+		timer := r.deps.Clock.NewTimer(testLook)
 		select {
 		case <-ctx.Done():
 		case <-turned:

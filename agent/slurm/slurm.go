@@ -47,7 +47,7 @@ type Config struct {
 	// Place is how works are isolated. It is used for the test of pools.
 	Place host.Place
 	// Interval is the time between two queries of Slurm, 2 s if 0. Settle is the time after the end of a Slurm job within
-	// which the exit files of its ranks must appear, 10 s if 0. ReportInterval is the time between two reports of the
+	// which the exit files of its ranks must appear, 30 s if 0. ReportInterval is the time between two reports of the
 	// cluster, 30 s if 0.
 	Interval, Settle, ReportInterval time.Duration
 }
@@ -93,7 +93,7 @@ type snapshot struct {
 
 const (
 	usualInterval       = 2 * time.Second
-	usualSettle         = 10 * time.Second
+	usualSettle         = 30 * time.Second
 	usualReportInterval = 30 * time.Second
 	// idleInterval is the time between two queries while no attempt is awaited.
 	idleInterval = 30 * time.Second
@@ -205,7 +205,7 @@ func (r *Runner) sweep(ctx context.Context, jobs map[string]Job) {
 	var unknown []string
 	for _, j := range jobs {
 		key, ours := strings.CutPrefix(j.Comment, r.commentPrefix())
-		if !ours || j.Ended() || strings.HasPrefix(key, probePrefix) || !filepath.IsLocal(key) {
+		if !ours || j.Ended() || !filepath.IsLocal(key) {
 			continue
 		}
 		cancel := r.foreign(key, j)
@@ -227,6 +227,12 @@ func (r *Runner) sweep(ctx context.Context, jobs map[string]Job) {
 // foreign returns how to cancel the job if it must not run the execution with the given key, otherwise nil. While no job
 // has claimed the execution, a second job is cancelled only if it waits: if both have started, the claim decides.
 func (r *Runner) foreign(key string, j Job) func(ctx context.Context, id string) error {
+	if probe, ok := strings.CutPrefix(key, probePrefix); ok {
+		if exists(r.probeDir(probe)) {
+			return nil
+		}
+		return r.cancel // an earlier agent was killed during the test
+	}
 	dir := filepath.Join(r.cfg.Folder, "works", key, "run")
 	known, owner := recorded(dir), claimed(dir)
 	switch {

@@ -49,17 +49,18 @@ func (a *attempt) identify(ctx context.Context, seen snapshot, stopping bool) (i
 // conclusive reports whether the query shows that a submission has created no job. The controller may still be handling
 // the submission for some time.
 func (a *attempt) conclusive(seen snapshot, since time.Time) bool {
-	const handling = 10 * time.Second
+	const handling, longest, doublings = 10 * time.Second, 5 * time.Minute, 5
 	if a.triedAt.After(since) {
 		since = a.triedAt
 	}
-	return seen.number > 0 && seen.problem == nil && seen.at.Sub(since) >= handling
+	wait := min(handling<<min(max(a.tries-1, 0), doublings), longest)
+	return seen.number > 0 && seen.problem == nil && seen.at.Sub(since) >= wait
 }
 
 // find returns the id of a job with the comment of the attempt in the last query, or "".
 func (a *attempt) find(seen snapshot) string {
 	for id, j := range seen.jobs {
-		if j.Comment == a.comment(a.order.Key) && (!j.Ended() || j.Nodes != "") {
+		if a.owns(a.order.Key, j) && (!j.Ended() || j.Nodes != "") {
 			return id
 		}
 	}
@@ -93,6 +94,7 @@ func (a *attempt) submit(ctx context.Context) (id string, end *host.End, err err
 		id, err = parseID(string(out))
 	}
 	if err != nil {
+		a.tries++
 		a.trouble = "Slurm does not accept the attempt yet: " + err.Error()
 		a.deps.Log.WarnContext(ctx, "cannot submit an attempt to Slurm; trying again", "work", a.order.Key.String(), "error", err.Error())
 		return "", nil, a.report("")

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
@@ -50,6 +52,13 @@ func Claimed(dir string) (job string, err error) {
 	}
 	job, _, _ = strings.Cut(c.Job, "/")
 	return job, err
+}
+
+// Refresh makes a network file system request the state of the folder from its server, so that the files which other
+// machines have created there are found at once. NFS may otherwise miss them for a minute.
+func Refresh(dir string) {
+	var s unix.Statx_t
+	_ = unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_FORCE_SYNC, unix.STATX_MTIME, &s) // reading the files shows an error
 }
 
 // Node returns the name of the node of a rank, or "" if the rank has not started yet.

@@ -77,6 +77,7 @@ func (r *rankProcess) agree(ctx context.Context) (m master, err error) {
 	}
 	deadline := r.Clock.Now().Add(agreeWithin)
 	for {
+		Refresh(r.dir)
 		err := localfile.ReadJSON(path, &m)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return m, err

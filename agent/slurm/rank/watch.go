@@ -21,6 +21,8 @@ const lookupInterval = 30 * time.Second
 func (r *rankProcess) watch(ctx context.Context) {
 	endpoint, looked, grace := r.template.Place.Endpoint, r.Clock.Now(), time.Duration(-1)
 	for clock.Sleep(ctx, r.Clock, look) == nil {
+		Refresh(r.own)
+		Refresh(r.dir)
 		if within, requested := (shim.Control{}).Requested(r.own); requested && (grace < 0 || within < grace) {
 			grace = within
 			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // the shim, which is this process, reads the file

@@ -148,8 +148,7 @@ type SlurmPool struct {
 	Account string `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
 	// The quality of service; empty for the default.
 	Qos string `protobuf:"bytes,3,opt,name=qos,proto3" json:"qos,omitempty"`
-	// Name of the Unix user that jobs run as; empty for the user of the agent. Only an agent that runs as root can start
-	// jobs of another user.
+	// Name of the Unix user that jobs run as: that of the agent. Empty for the user of the agent, whatever its name.
 	User string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
 	// Absolute path of a folder that the agent and all nodes of the partition share.
 	Folder        string `protobuf:"bytes,5,opt,name=folder,proto3" json:"folder,omitempty"`
