@@ -307,7 +307,7 @@ func (w *work) saveLease(dir string) error {
 	}
 	return shim.WriteLease(dir, shim.Lease{
 		URL: url, WorkID: w.key.WorkID, Token: w.assignment.Lease, Grace: grace, Silence: w.assignment.Silence, Since: w.assignment.Leased,
-		Relay: w.relay,
+		Relay: w.relay, Final: w.assignment.Work.Attempt != nil,
 	})
 }
 

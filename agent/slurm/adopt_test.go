@@ -186,3 +186,27 @@ func TestHeldAttempt(t *testing.T) {
 	require.True(t, b.observe(second.Key).RunningAt.IsZero())
 	require.Len(t, b.jobs(), 1)
 }
+
+// An attempt that the control plane gives up while Slurm holds it and the agent is away does not run.
+func TestHeldAttempt_givenUp(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, slurmtest.Config{Nodes: 1, GPUs: 1})
+	seen := filepath.Join(t.TempDir(), "seen")
+	first, second := b.attempt("wrk_a", "sleep 300", 1), b.attempt("wrk_b", "touch "+seen, 1)
+	first.Attempt.Batch.Parts[0].GPUsPerNode, second.Attempt.Batch.Parts[0].GPUsPerNode = 1, 1
+	b.apply(first)
+	b.reach(first.Key, executor.PhaseRunning)
+	b.apply(first, second)
+	b.until("the second attempt waits", func() bool { o := b.observe(second.Key); return o.Batch != nil && o.Batch.Reason == "Resources" })
+	b.close()
+	b.plane.GiveUp(first.Key) // ends it, because it renews its lease
+	b.plane.GiveUp(second.Key)
+	b.until("both jobs have ended", func() bool { return len(b.jobs()) == 0 })
+	require.NoFileExists(t, seen)
+	b.open()
+	b.apply(first, second)
+	for _, w := range []executor.Work{first, second} {
+		require.Equal(t, executor.ReasonStopped, b.exit(w.Key).Reason)
+	}
+	require.NoFileExists(t, seen)
+}

@@ -40,7 +40,7 @@ func TestRanks_spoolsAreDelivered(t *testing.T) {
 	ingest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		route := strings.TrimPrefix(r.URL.Path, "/api/ingest/")
-		if away.Load() && route != "logs" {
+		if away.Load() && route != "logs" && route != "/api/cluster/leases/renew" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}

@@ -229,25 +229,30 @@ func TestSlurmFleet_agents(t *testing.T) {
 	require.True(t, fault.Is(bad.refused(), fault.Invalid), "a report that breaks the rules of its fields must be refused: %v", bad.err)
 }
 
-// While the agent of a Slurm fleet is away, nothing happens to what Slurm holds, until the fence timeout.
+// While the agent of a Slurm fleet is away, what Slurm holds keeps its place there, unless the job is stopped.
 func TestSlurmFleet_lostAgent(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(c *jobs.Config) { c.FenceTimeout = 4 * time.Second })
 	fleet := w.slurmFleet("slurm")
 	w.setSlurm("slurm", onPartition("gpu"))
 	a := w.join(fleet, cpuNode(), slurmAgent, func(a *agent) { a.slurm = slurmReport("slurm") })
-	j := w.submit(gang(2, 1))
+	kept := w.submit(gang(2, 1))
+	again := a.attempt()
+	a.hold(again, "4711", "Priority", "")
+	w.awaitReason(kept.GetId(), "Priority")
+	stopped := w.submit(gang(2, 1))
 	work := a.attempt()
-	a.hold(work, "4711", "Priority", "")
-	w.awaitReason(j.GetId(), "Priority")
+	a.hold(work, "4712", "Priority", "")
+	w.awaitReason(stopped.GetId(), "Priority")
 	a.cancel()
 	w.awaitNode(a.nodeID, "lost")
-	require.Equal(t, jobsv1.JobState_JOB_STATE_SCHEDULED, w.get(j.GetId()).GetState(), "before the fence timeout nothing changes")
-	require.Eventually(t, func() bool { return w.get(j.GetId()).GetState() == jobsv1.JobState_JOB_STATE_QUEUED }, patience, 20*time.Millisecond)
-	require.Zero(t, w.get(j.GetId()).GetAttempt(), "the attempt never started")
+	_, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: stopped.GetId()})
+	require.NoError(t, err)
+	w.await(stopped.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
+	require.Equal(t, jobsv1.JobState_JOB_STATE_SCHEDULED, w.get(kept.GetId()).GetState(), "the fence timeout is over, and Slurm still holds the job")
 
 	a.connect()
-	a.wait("the former work to be gone", func(works []*jobsv1.Work) bool {
+	a.wait("the stopped work to be gone", func(works []*jobsv1.Work) bool {
 		for _, d := range works {
 			if d.GetWorkId() == work.GetWorkId() && d.GetDesired() == jobsv1.Desired_DESIRED_GONE {
 				return true
@@ -256,8 +261,7 @@ func TestSlurmFleet_lostAgent(t *testing.T) {
 		return false
 	})
 	a.forget(work)
-	again := a.attempt()
-	require.EqualValues(t, 1, again.GetAttempt().GetAttempt())
+	j := kept
 	a.see(again, jobsv1.Phase_PHASE_RUNNING)
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STARTING)
 	a.exit(again, -1, "lost", "NODE_FAIL on n1")

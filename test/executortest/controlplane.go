@@ -34,6 +34,8 @@ type ControlPlane struct {
 	// together is the number of calls of DownloadTogether.
 	together int
 	noLeases bool
+	// ended contains the lease tokens of executions that were given up.
+	ended map[string]bool
 }
 
 // delivered holds the log requests of one writer, by sequence number.
@@ -50,7 +52,7 @@ func NewControlPlane(t *testing.T) *ControlPlane {
 	t.Helper()
 	p := &ControlPlane{
 		objects: map[string][]byte{}, failing: map[string]int{}, minted: map[executor.Key]int{},
-		fetched: map[string]int{}, logs: map[string]*delivered{}, renewed: map[string]int{},
+		fetched: map[string]int{}, logs: map[string]*delivered{}, renewed: map[string]int{}, ended: map[string]bool{},
 	}
 	p.listen()
 	t.Cleanup(func() { p.server.Close() })
@@ -172,6 +174,13 @@ func (p *ControlPlane) RefuseLeases(refuse bool) {
 	p.noLeases = refuse
 }
 
+// GiveUp makes the control plane refuse the lease of the execution, as after the removal of its node.
+func (p *ControlPlane) GiveUp(key executor.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended["lease-of-"+key.String()] = true
+}
+
 // Minted returns the number of tokens minted for the execution.
 func (p *ControlPlane) Minted(key executor.Key) int {
 	p.mu.Lock()
@@ -191,6 +200,11 @@ func (p *ControlPlane) renew(w http.ResponseWriter, body []byte) {
 	var renewal struct{ Token string }
 	if json.Unmarshal(body, &renewal) != nil {
 		w.WriteHeader(http.StatusUnprocessableEntity)
+		return
+	}
+	if p.ended[renewal.Token] {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"detail": "the lease token is unknown or revoked", "code": "lease_token"}`)
 		return
 	}
 	p.renewed[p.server.URL+" "+renewal.Token]++

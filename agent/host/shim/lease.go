@@ -38,6 +38,9 @@ type Lease struct {
 	// relay. The lease is renewed only while the relay responds. Without the relay, the work receives no requests and
 	// must be replaced.
 	Relay string `json:"relay,omitempty"`
+	// Final means that the command must end if the control plane refuses the lease, because another execution may run
+	// instead. It is false for an engine, whose token is replaced while it runs.
+	Final bool `json:"final,omitempty"`
 }
 
 func leaseFile(dir string) string { return filepath.Join(dir, "lease.json") }
@@ -60,6 +63,8 @@ const (
 	// unleased is the pause before a shim without a lease looks for one again.
 	unleased    = 2 * time.Second
 	maxResponse = 4 << 10
+	// finalRefusals is how many refusals in succession end a command whose lease is final.
+	finalRefusals = 2
 	// relayTimeout is the time within which a relay must respond.
 	relayTimeout = 5 * time.Second
 )
@@ -82,6 +87,7 @@ type renewer struct {
 
 	last     time.Time // when the last successful renewal was sent
 	failures int       // failed renewals since the last successful one
+	refusals int       // refused renewals in succession
 }
 
 // run renews the lease at once and then at the pace that the control plane names.
@@ -116,6 +122,10 @@ func (r *renewer) once(ctx context.Context) time.Duration {
 		pause = clock.Backoff{Base: time.Second, Max: renewUnknown, Jitter: r.jitter}.Wait(r.failures)
 		r.failures++
 	}
+	if errors.Is(err, errRefused) && l.Final {
+		return r.refused(l)
+	}
+	r.refusals = 0
 	if l.Silence == 0 {
 		return pause
 	}
@@ -123,6 +133,15 @@ func (r *renewer) once(ctx context.Context) time.Duration {
 		r.stop(leave{grace: grace, cause: CauseSilence, reason: fmt.Sprintf("the lease was not renewed for %s", r.now().Sub(r.last).Round(time.Second))})
 	}
 	return min(pause, max(left(), time.Second))
+}
+
+// refused stops the command if the control plane has refused the lease twice in succession. It returns the pause before the
+// next renewal.
+func (r *renewer) refused(l Lease) time.Duration {
+	if r.refusals++; r.refusals >= finalRefusals {
+		r.stop(leave{grace: l.Grace, cause: CauseOrder, reason: "the control plane has given the work up"})
+	}
+	return time.Second
 }
 
 // stop sends the request on the channel leave, unless an earlier request is pending.
@@ -140,34 +159,66 @@ func (r *renewer) renew(ctx context.Context, l Lease, timeout time.Duration) (ti
 	if err := relays(ctx, l.Relay); err != nil {
 		return 0, err
 	}
-	body, err := json.Marshal(map[string]string{"work_id": l.WorkID, "token": l.Token})
-	if err != nil {
-		return 0, fmt.Errorf("encode the renewal: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.URL, bytes.NewReader(body))
-	if err != nil {
-		return 0, fmt.Errorf("create the renewal: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
 	sent := r.now()
-	resp, err := r.client.Do(req)
+	lease, err := l.renew(ctx, r.client)
 	if err != nil {
-		return 0, fmt.Errorf("send the renewal: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var lease struct {
-		RenewS int  `json:"renew_s"`
-		Stop   bool `json:"stop"`
-	}
-	err = json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(&lease)
-	if resp.StatusCode != http.StatusOK || err != nil {
-		return 0, fmt.Errorf("renew the lease: the control plane responded with status %d", resp.StatusCode)
+		return 0, err
 	}
 	r.last, r.failures = sent, 0
 	if lease.Stop {
 		r.stop(leave{grace: l.Grace, cause: CauseOrder, reason: "the control plane requested the stop"})
 	}
 	return r.pace(lease.RenewS), nil
+}
+
+// errRefused reports that the control plane does not know the lease, because the work was given up or has another lease.
+var errRefused = errors.New("the control plane refuses the lease")
+
+// renewed is the response to a renewal.
+type renewed struct {
+	RenewS int  `json:"renew_s"`
+	Stop   bool `json:"stop"`
+}
+
+// renew sends one renewal. The error is errRefused if the control plane refuses the lease.
+func (l Lease) renew(ctx context.Context, client *http.Client) (lease renewed, err error) {
+	body, err := json.Marshal(map[string]string{"work_id": l.WorkID, "token": l.Token})
+	if err != nil {
+		return lease, fmt.Errorf("encode the renewal: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.URL, bytes.NewReader(body))
+	if err != nil {
+		return lease, fmt.Errorf("create the renewal: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return lease, fmt.Errorf("send the renewal: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	if err != nil {
+		return lease, fmt.Errorf("read the response to the renewal: %w", err)
+	}
+	if resp.StatusCode == http.StatusUnauthorized && refusesLease(raw) {
+		return lease, errRefused
+	}
+	if resp.StatusCode != http.StatusOK {
+		return lease, fmt.Errorf("renew the lease: the control plane responded with status %d", resp.StatusCode)
+	}
+	if err := json.Unmarshal(raw, &lease); err != nil {
+		return lease, fmt.Errorf("read the response to the renewal: %w", err)
+	}
+	return lease, nil
+}
+
+// refusesLease reports whether the body of a response with status 401 is that of the control plane. A proxy may respond
+// with this status, too.
+func refusesLease(body []byte) bool {
+	var fault struct {
+		Code string `json:"code"`
+	}
+	return json.Unmarshal(body, &fault) == nil && fault.Code == "lease_token"
 }
 
 // relays returns an error unless the relay at the address responds. A relay responds if it accepts a connection and

@@ -23,19 +23,25 @@ import (
 // leaseServer responds to renewals of leases.
 type leaseServer struct {
 	*httptest.Server
-	stop     atomic.Bool
-	refuse   atomic.Bool
+	stop    atomic.Bool
+	refuse  atomic.Bool
+	refused atomic.Int32
+	// refusal is the body of the responses while refuse is set.
+	refusal  atomic.Value
 	renewals chan map[string]string
 }
 
 func newLeaseServer(t *testing.T) *leaseServer {
 	t.Helper()
 	s := &leaseServer{renewals: make(chan map[string]string, 100)}
+	s.refusal.Store("")
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
 		renewal := map[string]string{}
 		if err != nil || json.Unmarshal(raw, &renewal) != nil || r.URL.Path != "/api/cluster/leases/renew" || s.refuse.Load() {
 			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprint(w, s.refusal.Load())
+			s.refused.Add(1)
 			return
 		}
 		_, _ = fmt.Fprintf(w, `{"renew_s": 1, "stop": %t}`, s.stop.Load())
@@ -129,6 +135,49 @@ func TestShim_renewsLeaseWhileRelayResponds(t *testing.T) {
 	require.NoError(t, b.Stop(b.dir, 0))
 	_, found := b.ends()
 	require.True(t, found)
+}
+
+// givenUp is the response to the renewal of a lease that the control plane does not know.
+const givenUp = `{"detail": "the lease token is unknown or revoked", "code": "lease_token"}`
+
+// An attempt ends if its lease is refused, because another one may run instead. A refusal that is not the control plane's
+// changes nothing, and neither does one of a lease that is not final.
+func TestShim_refusedLease(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		final bool
+		body  string
+		ends  bool
+	}{
+		"final":        {true, givenUp, true},
+		"not final":    {false, givenUp, false},
+		"by a proxy":   {true, "<html>log in</html>", false},
+		"other reason": {true, `{"detail": "the request has no credentials", "code": "unauthenticated"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, s := script(t, "trap 'exit 7' TERM; echo begun; while [ ! -e over ]; do sleep 0.02; done"), newLeaseServer(t)
+			s.refusal.Store(c.body)
+			lease := s.lease()
+			lease.Grace, lease.Final = time.Minute, c.final
+			require.NoError(t, shim.WriteLease(b.dir, lease))
+			b.launch()
+			b.awaitLine("begun")
+			b.awaitRenewal(s)
+			s.refuse.Store(true)
+			if !c.ends {
+				require.Eventually(t, func() bool { return s.refused.Load() > 2 }, time.Minute, 10*time.Millisecond)
+				require.NoError(t, os.WriteFile(filepath.Join(b.dir, "over"), nil, 0o600))
+			}
+			exit, found := b.ends()
+			require.True(t, found)
+			want := []any{0, shim.Cause("")}
+			if c.ends {
+				want = []any{7, shim.CauseOrder}
+			}
+			require.Equal(t, want, []any{exit.Code, exit.Cause})
+		})
+	}
 }
 
 func TestShim_workContinuesWithoutRenewals(t *testing.T) {

@@ -52,10 +52,16 @@ func (r *rankProcess) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := shim.Confirm(ctx, r.own, r.Clock, confirmWithin); err != nil {
+		return err
+	}
 	s.Env = setMain(s.Env, main)
 	s.Env = append(s.Env, "CUDA_VISIBLE_DEVICES="+r.node.Visible(gpus, r.variable("CUDA_VISIBLE_DEVICES")), shim.MarkName+"="+s.Mark)
 	return s.Save(r.own)
 }
+
+// confirmWithin is how long a rank waits for a control plane that does not respond, before it gives the start up.
+const confirmWithin = 10 * time.Minute
 
 // master is the content of master.json: the address of the main process.
 type master struct {

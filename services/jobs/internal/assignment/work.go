@@ -147,6 +147,12 @@ func (w *Work) Held() bool {
 	return w.Batch && w.Exit == nil && gang.PhaseRank(w.Phase) <= gang.PhaseRank(gang.PhasePending)
 }
 
+// KeepsPlace reports whether a batch system holds the work in its queue, and will start it without an agent. No rank has
+// renewed the lease of such a work.
+func (w *Work) KeepsPlace() bool {
+	return w.Held() && w.BatchID != "" && w.RenewedAt == nil && w.Desired == WantRunning
+}
+
 // Forget clears the observed state, because a new execution begins.
 func (w *Work) Forget() {
 	w.Observed = Observed{Key: w.Key}

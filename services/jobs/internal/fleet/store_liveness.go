@@ -66,11 +66,14 @@ func (s Store) Removed(ctx context.Context, q pg.Querier) ([]string, error) {
 }
 
 // LostSince returns the ids of the nodes that became lost at the given time or earlier and still have work whose lease
-// was last renewed before the time renewedBefore, or never.
+// was last renewed before the time renewedBefore, or never. Works that keep their place in the queue of a batch system, as
+// assignment.Work.KeepsPlace describes, do not count.
 func (s Store) LostSince(ctx context.Context, q pg.Querier, before, renewedBefore time.Time) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT n.id FROM node n WHERE n.state = 'lost' AND n.lost_at <= $1
 		AND EXISTS (SELECT FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL
-			AND (w.renewed_at IS NULL OR w.renewed_at < $2)) ORDER BY n.id`, before, renewedBefore)
+			AND (w.renewed_at IS NULL OR w.renewed_at < $2)
+			AND NOT (w.batch AND w.exited_at IS NULL AND w.phase IN ('', 'pending') AND w.batch_id <> '' AND w.renewed_at IS NULL AND w.desired = 'running'))
+		ORDER BY n.id`, before, renewedBefore)
 	return collectIDs(rows, err)
 }
 

@@ -14,24 +14,30 @@ import (
 
 // Lose declares the works of a fenced node lost, except for those whose lease was renewed at the given time or later.
 // For an attempt, job.Judge decides what this means; an engine is unplaced. A node that comes back must remove those
-// works. An attempt that no node ever acknowledged, or that a batch system still holds, has not started, so its placement
-// is withdrawn and the job is queued again without counting the attempt.
+// works. An attempt that no node ever acknowledged has not started, so its placement is withdrawn and the job is queued
+// again without counting the attempt. An attempt that a batch system holds keeps its place in the queue there: it needs no
+// agent to start, and it renews its lease before it does.
 func (d *Driver) Lose(ctx context.Context, nodeID string, renewed time.Time) error {
-	return d.giveUp(ctx, nodeID, func(w *assignment.Work) bool { return !w.RenewedSince(renewed) && lose(nodeSilent)(w) })
+	return d.giveUp(ctx, nodeID, nodeSilent, func(w *assignment.Work) bool { return w.RenewedSince(renewed) || w.KeepsPlace() })
 }
 
-// Abandon declares all works of a removed node lost, like Lose.
+// Abandon declares all works of a removed node lost. It also withdraws the attempts that a batch system holds: they find
+// their leases refused before they start.
 func (d *Driver) Abandon(ctx context.Context, nodeID string) error {
-	return d.giveUp(ctx, nodeID, lose(nodeRemoved))
+	return d.giveUp(ctx, nodeID, nodeRemoved, func(*assignment.Work) bool { return false })
 }
 
-func (d *Driver) giveUp(ctx context.Context, nodeID string, lose func(w *assignment.Work) bool) error {
+// giveUp declares the works of the node lost for the given reason, except for those that the function keeps.
+func (d *Driver) giveUp(ctx context.Context, nodeID, reason string, keeps func(w *assignment.Work) bool) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, w := range works {
+		if keeps(w) {
+			continue
+		}
 		if unstarted(w) {
 			withdrawn, err := d.withdraw(ctx, w)
 			errs = append(errs, err)
@@ -39,7 +45,7 @@ func (d *Driver) giveUp(ctx context.Context, nodeID string, lose func(w *assignm
 				continue
 			}
 		}
-		errs = append(errs, d.apply(ctx, w, nodeID, lose))
+		errs = append(errs, d.apply(ctx, w, nodeID, func(w *assignment.Work) bool { return !keeps(w) && lose(reason)(w) }))
 	}
 	return errors.Join(errs...)
 }

@@ -1,12 +1,15 @@
 package lifecycle_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
@@ -101,34 +104,74 @@ func TestDriver_Enforce_heldBySlurm(t *testing.T) {
 	require.Equal(t, job.ReasonStartTimeout, b.job(started).StopReason)
 }
 
-// An agent of a Slurm fleet that is lost may leave works that Slurm holds, and works that run.
+// An agent of a Slurm fleet that is lost may leave works that Slurm holds, and works that run. What Slurm holds keeps its
+// place there until it starts, must end or its node is removed.
 func TestDriver_Lose_slurm(t *testing.T) {
 	t.Parallel()
 	b := newSlurmHarness(t)
 	jobs := map[string]*job.Job{}
-	for _, name := range []string{"held", "unacknowledged", "renewed", "silent"} {
+	for _, name := range []string{"held", "stopping", "unsubmitted", "unacknowledged", "renewed", "silent"} {
 		jobs[name] = b.placed(1, 0)
 	}
 	work := func(name string) *assignment.Work { return b.works(jobs[name])[0] }
-	b.observe("nod_1", held(work("held"), "17", "Priority", ""), held(work("renewed"), "18", "Priority", ""), seen(work("silent"), gang.PhaseRunning, nil))
+	b.observe("nod_1", held(work("held"), "17", "Priority", ""), held(work("renewed"), "18", "Priority", ""), seen(work("silent"), gang.PhaseRunning, nil),
+		held(work("stopping"), "19", "Priority", ""), held(work("unsubmitted"), "", "", ""))
 	b.exec(`UPDATE work SET renewed_at = $2 WHERE job_id = $1`, jobs["renewed"].ID, fixtures.Now())
+	b.exec(`UPDATE work SET desired = 'stopped' WHERE job_id = $1`, jobs["stopping"].ID)
+	b.exec(`UPDATE job SET state = 'stopping', stop_reason = 'user' WHERE id = $1`, jobs["stopping"].ID)
 	number := b.job(jobs["held"]).Attempt
-	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", fixtures.Now()))
-	b.commit()
-	for _, name := range []string{"held", "unacknowledged"} {
+	b.exec(`UPDATE node SET state = 'lost', lost_at = $1`, fixtures.Now())
+	nodes := fleet.NewLiveness(b.pool, b.driver.Jobs.Events, 0, 200)
+	lose := func(renewed time.Time) []string {
+		ids, err := nodes.NodesToFence(t.Context(), fixtures.Now(), renewed)
+		require.NoError(t, err)
+		require.NoError(t, b.driver.Lose(t.Context(), "nod_1", renewed))
+		b.commit()
+		return ids
+	}
+	require.Equal(t, []string{"nod_1"}, lose(fixtures.Now()))
+	for _, name := range []string{"unsubmitted", "unacknowledged"} {
 		got := b.job(jobs[name])
 		require.Equal(t, job.Queued, got.State, "%s: the job must be queued again, although it has no retries", name)
 		require.Equal(t, number-1, got.Attempt, name)
 		require.False(t, got.BatchHeld, name)
 		require.Empty(t, b.attempts(jobs[name]), name)
 	}
+	require.Equal(t, job.Scheduled, b.job(jobs["held"]).State, "Slurm starts it without the agent")
+	require.Equal(t, job.Stopped, b.job(jobs["stopping"]).State)
 	require.Equal(t, job.Scheduled, b.job(jobs["renewed"]).State, "Slurm has started it, and its shim has renewed the lease")
 	require.Equal(t, job.Failed, b.job(jobs["silent"]).State, "an attempt that ran counts")
-	require.Equal(t, 2, b.count("work"))
-	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", fixtures.Now().Add(time.Second)))
-	b.commit()
+	require.Equal(t, []string{"nod_1"}, lose(fixtures.Now().Add(time.Second)))
 	require.Equal(t, job.Failed, b.job(jobs["renewed"]).State)
+	require.Empty(t, lose(fixtures.Now().Add(time.Second)), "what Slurm holds needs no further pass")
+	require.Equal(t, job.Scheduled, b.job(jobs["held"]).State)
+	require.NoError(t, b.driver.Abandon(t.Context(), "nod_1"))
+	require.Equal(t, job.Queued, b.job(jobs["held"]).State, "its agent was removed")
 	require.Zero(t, b.held())
+}
+
+// A higher limit does not reach Slurm, which would end the attempt earlier.
+func TestDriver_Update_limitOfBatch(t *testing.T) {
+	t.Parallel()
+	b := newSlurmHarness(t)
+	j := b.placed(1, 0)
+	set := func(running int) error {
+		_, err := b.driver.Update(t.Context(), j.ID, func(j *job.Job) error { j.RunningS = running; return nil },
+			func(context.Context, pgx.Tx) error { return nil })
+		return err
+	}
+	more := b.job(j).RunningS + 1
+	err := set(more)
+	require.True(t, fault.HasCode(err, "batch_limit") && fault.Is(err, fault.Conflict), "%v", err)
+	require.Equal(t, more-1, b.job(j).RunningS)
+	require.NoError(t, set(more-2))
+	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseRunning, nil))
+	require.ErrorContains(t, set(more), "Slurm ends attempt 1 of job "+j.ID+" at the time limit")
+	waiting := b.placed(1, 0)
+	require.NoError(t, b.driver.Abandon(t.Context(), "nod_1"))
+	require.Equal(t, job.Queued, b.job(waiting).State)
+	j = waiting
+	require.NoError(t, set(more))
 }
 
 func TestDriver_withdrawsHeldWorks(t *testing.T) {
