@@ -24,1283 +24,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type WorkKind int32
-
-const (
-	WorkKind_WORK_KIND_UNSPECIFIED WorkKind = 0
-	WorkKind_WORK_KIND_ATTEMPT     WorkKind = 1
-	WorkKind_WORK_KIND_ENGINE      WorkKind = 2
-)
-
-// Enum value maps for WorkKind.
-var (
-	WorkKind_name = map[int32]string{
-		0: "WORK_KIND_UNSPECIFIED",
-		1: "WORK_KIND_ATTEMPT",
-		2: "WORK_KIND_ENGINE",
-	}
-	WorkKind_value = map[string]int32{
-		"WORK_KIND_UNSPECIFIED": 0,
-		"WORK_KIND_ATTEMPT":     1,
-		"WORK_KIND_ENGINE":      2,
-	}
-)
-
-func (x WorkKind) Enum() *WorkKind {
-	p := new(WorkKind)
-	*p = x
-	return p
-}
-
-func (x WorkKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (WorkKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_signalbox_jobs_v1_agent_proto_enumTypes[0].Descriptor()
-}
-
-func (WorkKind) Type() protoreflect.EnumType {
-	return &file_signalbox_jobs_v1_agent_proto_enumTypes[0]
-}
-
-func (x WorkKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use WorkKind.Descriptor instead.
-func (WorkKind) EnumDescriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{0}
-}
-
-type Desired int32
-
-const (
-	Desired_DESIRED_UNSPECIFIED Desired = 0
-	// Prepare and run the work.
-	Desired_DESIRED_RUNNING Desired = 1
-	// End the processes after the grace period, and keep the observed state.
-	Desired_DESIRED_STOPPED Desired = 2
-	// End the processes, report their end once, and forget the work.
-	Desired_DESIRED_GONE Desired = 3
-)
-
-// Enum value maps for Desired.
-var (
-	Desired_name = map[int32]string{
-		0: "DESIRED_UNSPECIFIED",
-		1: "DESIRED_RUNNING",
-		2: "DESIRED_STOPPED",
-		3: "DESIRED_GONE",
-	}
-	Desired_value = map[string]int32{
-		"DESIRED_UNSPECIFIED": 0,
-		"DESIRED_RUNNING":     1,
-		"DESIRED_STOPPED":     2,
-		"DESIRED_GONE":        3,
-	}
-)
-
-func (x Desired) Enum() *Desired {
-	p := new(Desired)
-	*p = x
-	return p
-}
-
-func (x Desired) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Desired) Descriptor() protoreflect.EnumDescriptor {
-	return file_signalbox_jobs_v1_agent_proto_enumTypes[1].Descriptor()
-}
-
-func (Desired) Type() protoreflect.EnumType {
-	return &file_signalbox_jobs_v1_agent_proto_enumTypes[1]
-}
-
-func (x Desired) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Desired.Descriptor instead.
-func (Desired) EnumDescriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{1}
-}
-
-type Phase int32
-
-const (
-	Phase_PHASE_UNSPECIFIED Phase = 0
-	// The agent knows the work but has not begun to prepare it.
-	Phase_PHASE_PENDING Phase = 1
-	// The agent is fetching objects and building the environment.
-	Phase_PHASE_PREPARING Phase = 2
-	// The process group is running.
-	Phase_PHASE_RUNNING Phase = 3
-	// The process group has ended; logs and reports are still being delivered. The attempt takes no capacity any more.
-	Phase_PHASE_COLLECTING Phase = 4
-	// Everything is delivered, unless `uncollected` is set; `exit` is set.
-	Phase_PHASE_EXITED Phase = 5
-	// The node has forgotten the work, and none of its processes is left.
-	Phase_PHASE_GONE Phase = 6
-)
-
-// Enum value maps for Phase.
-var (
-	Phase_name = map[int32]string{
-		0: "PHASE_UNSPECIFIED",
-		1: "PHASE_PENDING",
-		2: "PHASE_PREPARING",
-		3: "PHASE_RUNNING",
-		4: "PHASE_COLLECTING",
-		5: "PHASE_EXITED",
-		6: "PHASE_GONE",
-	}
-	Phase_value = map[string]int32{
-		"PHASE_UNSPECIFIED": 0,
-		"PHASE_PENDING":     1,
-		"PHASE_PREPARING":   2,
-		"PHASE_RUNNING":     3,
-		"PHASE_COLLECTING":  4,
-		"PHASE_EXITED":      5,
-		"PHASE_GONE":        6,
-	}
-)
-
-func (x Phase) Enum() *Phase {
-	p := new(Phase)
-	*p = x
-	return p
-}
-
-func (x Phase) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Phase) Descriptor() protoreflect.EnumDescriptor {
-	return file_signalbox_jobs_v1_agent_proto_enumTypes[2].Descriptor()
-}
-
-func (Phase) Type() protoreflect.EnumType {
-	return &file_signalbox_jobs_v1_agent_proto_enumTypes[2]
-}
-
-func (x Phase) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Phase.Descriptor instead.
-func (Phase) EnumDescriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{2}
-}
-
-// Work is one unit of work for a node. (work_id, generation, fence) identifies one execution.
-type Work struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	WorkId string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
-	Kind   WorkKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.WorkKind" json:"kind,omitempty"`
-	// Increases when the spec changes (a restarted engine, a new attempt).
-	Generation int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Increases with every placement; reports with an older fence are refused.
-	Fence   int64   `protobuf:"varint,4,opt,name=fence,proto3" json:"fence,omitempty"`
-	Desired Desired `protobuf:"varint,5,opt,name=desired,proto3,enum=signalbox.jobs.v1.Desired" json:"desired,omitempty"`
-	// Types that are valid to be assigned to Spec:
-	//
-	//	*Work_Attempt
-	//	*Work_Engine
-	Spec isWork_Spec `protobuf_oneof:"spec"`
-	// With DESIRED_STOPPED: kill the processes at once, without a grace period.
-	Force bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
-	// When the work must have ended, by the node's clock. The deadline may change without a new generation.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Work) Reset() {
-	*x = Work{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Work) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Work) ProtoMessage() {}
-
-func (x *Work) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Work.ProtoReflect.Descriptor instead.
-func (*Work) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Work) GetWorkId() string {
-	if x != nil {
-		return x.WorkId
-	}
-	return ""
-}
-
-func (x *Work) GetKind() WorkKind {
-	if x != nil {
-		return x.Kind
-	}
-	return WorkKind_WORK_KIND_UNSPECIFIED
-}
-
-func (x *Work) GetGeneration() int64 {
-	if x != nil {
-		return x.Generation
-	}
-	return 0
-}
-
-func (x *Work) GetFence() int64 {
-	if x != nil {
-		return x.Fence
-	}
-	return 0
-}
-
-func (x *Work) GetDesired() Desired {
-	if x != nil {
-		return x.Desired
-	}
-	return Desired_DESIRED_UNSPECIFIED
-}
-
-func (x *Work) GetSpec() isWork_Spec {
-	if x != nil {
-		return x.Spec
-	}
-	return nil
-}
-
-func (x *Work) GetAttempt() *AttemptSpec {
-	if x != nil {
-		if x, ok := x.Spec.(*Work_Attempt); ok {
-			return x.Attempt
-		}
-	}
-	return nil
-}
-
-func (x *Work) GetEngine() *EngineSpec {
-	if x != nil {
-		if x, ok := x.Spec.(*Work_Engine); ok {
-			return x.Engine
-		}
-	}
-	return nil
-}
-
-func (x *Work) GetForce() bool {
-	if x != nil {
-		return x.Force
-	}
-	return false
-}
-
-func (x *Work) GetDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Deadline
-	}
-	return nil
-}
-
-type isWork_Spec interface {
-	isWork_Spec()
-}
-
-type Work_Attempt struct {
-	Attempt *AttemptSpec `protobuf:"bytes,6,opt,name=attempt,proto3,oneof"`
-}
-
-type Work_Engine struct {
-	Engine *EngineSpec `protobuf:"bytes,7,opt,name=engine,proto3,oneof"`
-}
-
-func (*Work_Attempt) isWork_Spec() {}
-
-func (*Work_Engine) isWork_Spec() {}
-
-// ObjectRef is an object of the store that the agent must fetch and verify.
-type ObjectRef struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path relative to the target folder.
-	Path      string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Uri       string `protobuf:"bytes,2,opt,name=uri,proto3" json:"uri,omitempty"`
-	SizeBytes int64  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex.
-	Sha256 string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// Whether the object is a tar file that must be unpacked in place.
-	Unpack        bool `protobuf:"varint,5,opt,name=unpack,proto3" json:"unpack,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ObjectRef) Reset() {
-	*x = ObjectRef{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ObjectRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ObjectRef) ProtoMessage() {}
-
-func (x *ObjectRef) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ObjectRef.ProtoReflect.Descriptor instead.
-func (*ObjectRef) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *ObjectRef) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *ObjectRef) GetUri() string {
-	if x != nil {
-		return x.Uri
-	}
-	return ""
-}
-
-func (x *ObjectRef) GetSizeBytes() int64 {
-	if x != nil {
-		return x.SizeBytes
-	}
-	return 0
-}
-
-func (x *ObjectRef) GetSha256() string {
-	if x != nil {
-		return x.Sha256
-	}
-	return ""
-}
-
-func (x *ObjectRef) GetUnpack() bool {
-	if x != nil {
-		return x.Unpack
-	}
-	return false
-}
-
-// EnvironmentSpec is a Python environment. It is built from the requirements and cached by their digest, or built from a
-// lock in the package, or it is an interpreter that the node offers.
-type EnvironmentSpec struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The complete hash-pinned requirements; empty for a plain interpreter.
-	Requirements string `protobuf:"bytes,1,opt,name=requirements,proto3" json:"requirements,omitempty"`
-	// sha256:<hex> over the requirements.
-	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Whether the Python reporter must be importable.
-	Sdk bool `protobuf:"varint,3,opt,name=sdk,proto3" json:"sdk,omitempty"`
-	// Path of the user's lock in the attempt's package; empty if the environment has none. With a lock, the requirements
-	// are empty.
-	Lock string `protobuf:"bytes,4,opt,name=lock,proto3" json:"lock,omitempty"`
-	// Name of the interpreter of the node with which the command runs; empty for the node's own one.
-	Python string `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
-	// Id of the attempt's project. Environments of locks are cached for each project.
-	Project       string `protobuf:"bytes,6,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EnvironmentSpec) Reset() {
-	*x = EnvironmentSpec{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EnvironmentSpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EnvironmentSpec) ProtoMessage() {}
-
-func (x *EnvironmentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EnvironmentSpec.ProtoReflect.Descriptor instead.
-func (*EnvironmentSpec) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *EnvironmentSpec) GetRequirements() string {
-	if x != nil {
-		return x.Requirements
-	}
-	return ""
-}
-
-func (x *EnvironmentSpec) GetDigest() string {
-	if x != nil {
-		return x.Digest
-	}
-	return ""
-}
-
-func (x *EnvironmentSpec) GetSdk() bool {
-	if x != nil {
-		return x.Sdk
-	}
-	return false
-}
-
-func (x *EnvironmentSpec) GetLock() string {
-	if x != nil {
-		return x.Lock
-	}
-	return ""
-}
-
-func (x *EnvironmentSpec) GetPython() string {
-	if x != nil {
-		return x.Python
-	}
-	return ""
-}
-
-func (x *EnvironmentSpec) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// AttemptSpec is one attempt of a job. It contains no secret.
-type AttemptSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Recipe        string                 `protobuf:"bytes,4,opt,name=recipe,proto3" json:"recipe,omitempty"`
-	RecipeVersion string                 `protobuf:"bytes,5,opt,name=recipe_version,json=recipeVersion,proto3" json:"recipe_version,omitempty"`
-	RecipeDigest  string                 `protobuf:"bytes,6,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
-	// The recipe's tree as a tar file; it becomes the command's working folder.
-	Package     *ObjectRef       `protobuf:"bytes,7,opt,name=package,proto3" json:"package,omitempty"`
-	Environment *EnvironmentSpec `protobuf:"bytes,8,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Argument vector; a leading `python` stands for the environment's interpreter.
-	Command []string `protobuf:"bytes,9,rep,name=command,proto3" json:"command,omitempty"`
-	// The user's hyperparameters, a flat JSON object.
-	Hparams []byte `protobuf:"bytes,10,opt,name=hparams,proto3" json:"hparams,omitempty"`
-	// The files of each input, by the input's name; they are placed in the work's inputs folder.
-	Datasets []*DatasetInput   `protobuf:"bytes,11,rep,name=datasets,proto3" json:"datasets,omitempty"`
-	Model    *ModelInput       `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
-	Env      map[string]string `protobuf:"bytes,13,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Seed     int64             `protobuf:"varint,14,opt,name=seed,proto3" json:"seed,omitempty"`
-	// Base URL of the ingest routes, including /api/ingest.
-	IngestEndpoint string          `protobuf:"bytes,15,opt,name=ingest_endpoint,json=ingestEndpoint,proto3" json:"ingest_endpoint,omitempty"`
-	Limits         *ResourceLimits `protobuf:"bytes,16,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Seconds between SIGTERM and SIGKILL.
-	GraceS int32 `protobuf:"varint,17,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
-	// The checkpoint that the training continues from; unset if it starts from the beginning.
-	Resume *ResumePoint `protobuf:"bytes,18,opt,name=resume,proto3" json:"resume,omitempty"`
-	// Whether the attempt may reach only its own ports and the ingest endpoint. An agent that cannot ensure this must not
-	// start the attempt.
-	NoNetwork bool `protobuf:"varint,19,opt,name=no_network,json=noNetwork,proto3" json:"no_network,omitempty"`
-	// What a batch system needs to run all ranks of the attempt; unset if the work is one rank on a host.
-	Batch         *BatchSpec `protobuf:"bytes,20,opt,name=batch,proto3" json:"batch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AttemptSpec) Reset() {
-	*x = AttemptSpec{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AttemptSpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AttemptSpec) ProtoMessage() {}
-
-func (x *AttemptSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AttemptSpec.ProtoReflect.Descriptor instead.
-func (*AttemptSpec) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *AttemptSpec) GetJobId() string {
-	if x != nil {
-		return x.JobId
-	}
-	return ""
-}
-
-func (x *AttemptSpec) GetRunId() string {
-	if x != nil {
-		return x.RunId
-	}
-	return ""
-}
-
-func (x *AttemptSpec) GetAttempt() int32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
-}
-
-func (x *AttemptSpec) GetRecipe() string {
-	if x != nil {
-		return x.Recipe
-	}
-	return ""
-}
-
-func (x *AttemptSpec) GetRecipeVersion() string {
-	if x != nil {
-		return x.RecipeVersion
-	}
-	return ""
-}
-
-func (x *AttemptSpec) GetRecipeDigest() string {
-	if x != nil {
-		return x.RecipeDigest
-	}
-	return ""
-}
-
-func (x *AttemptSpec) GetPackage() *ObjectRef {
-	if x != nil {
-		return x.Package
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetEnvironment() *EnvironmentSpec {
-	if x != nil {
-		return x.Environment
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetCommand() []string {
-	if x != nil {
-		return x.Command
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetHparams() []byte {
-	if x != nil {
-		return x.Hparams
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetDatasets() []*DatasetInput {
-	if x != nil {
-		return x.Datasets
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetModel() *ModelInput {
-	if x != nil {
-		return x.Model
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetEnv() map[string]string {
-	if x != nil {
-		return x.Env
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetSeed() int64 {
-	if x != nil {
-		return x.Seed
-	}
-	return 0
-}
-
-func (x *AttemptSpec) GetIngestEndpoint() string {
-	if x != nil {
-		return x.IngestEndpoint
-	}
-	return ""
-}
-
-func (x *AttemptSpec) GetLimits() *ResourceLimits {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetGraceS() int32 {
-	if x != nil {
-		return x.GraceS
-	}
-	return 0
-}
-
-func (x *AttemptSpec) GetResume() *ResumePoint {
-	if x != nil {
-		return x.Resume
-	}
-	return nil
-}
-
-func (x *AttemptSpec) GetNoNetwork() bool {
-	if x != nil {
-		return x.NoNetwork
-	}
-	return false
-}
-
-func (x *AttemptSpec) GetBatch() *BatchSpec {
-	if x != nil {
-		return x.Batch
-	}
-	return nil
-}
-
-// BatchSpec describes all ranks of an attempt to a batch system.
-type BatchSpec struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The parts of the gang. Ranks are counted from 0 through the nodes of all parts, in this order.
-	Parts []*BatchPart `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	// Seconds after its start at which the batch system ends the attempt. It is longer than the limit that Signalbox
-	// enforces, so that the batch system acts only if the agent does not.
-	TimeLimitS int32 `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`
-	// 0 to 100; of two works in the same pool, the one with the higher priority should start first.
-	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
-	// Whether the attempt may run without isolation.
-	NotIsolated   bool `protobuf:"varint,4,opt,name=not_isolated,json=notIsolated,proto3" json:"not_isolated,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BatchSpec) Reset() {
-	*x = BatchSpec{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BatchSpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BatchSpec) ProtoMessage() {}
-
-func (x *BatchSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BatchSpec.ProtoReflect.Descriptor instead.
-func (*BatchSpec) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *BatchSpec) GetParts() []*BatchPart {
-	if x != nil {
-		return x.Parts
-	}
-	return nil
-}
-
-func (x *BatchSpec) GetTimeLimitS() int32 {
-	if x != nil {
-		return x.TimeLimitS
-	}
-	return 0
-}
-
-func (x *BatchSpec) GetPriority() int32 {
-	if x != nil {
-		return x.Priority
-	}
-	return 0
-}
-
-func (x *BatchSpec) GetNotIsolated() bool {
-	if x != nil {
-		return x.NotIsolated
-	}
-	return false
-}
-
-// BatchPart is a part of a gang: equal nodes of one pool.
-type BatchPart struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Role        string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	Nodes       int32                  `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	GpusPerNode int32                  `protobuf:"varint,3,opt,name=gpus_per_node,json=gpusPerNode,proto3" json:"gpus_per_node,omitempty"`
-	// 0 leaves the number to the batch system.
-	Cpus int32 `protobuf:"varint,4,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	// In bytes; 0 leaves the size to the batch system.
-	MemoryBytes   int64      `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Pool          string     `protobuf:"bytes,6,opt,name=pool,proto3" json:"pool,omitempty"`
-	Slurm         *SlurmPool `protobuf:"bytes,7,opt,name=slurm,proto3" json:"slurm,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BatchPart) Reset() {
-	*x = BatchPart{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BatchPart) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BatchPart) ProtoMessage() {}
-
-func (x *BatchPart) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BatchPart.ProtoReflect.Descriptor instead.
-func (*BatchPart) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *BatchPart) GetRole() string {
-	if x != nil {
-		return x.Role
-	}
-	return ""
-}
-
-func (x *BatchPart) GetNodes() int32 {
-	if x != nil {
-		return x.Nodes
-	}
-	return 0
-}
-
-func (x *BatchPart) GetGpusPerNode() int32 {
-	if x != nil {
-		return x.GpusPerNode
-	}
-	return 0
-}
-
-func (x *BatchPart) GetCpus() int32 {
-	if x != nil {
-		return x.Cpus
-	}
-	return 0
-}
-
-func (x *BatchPart) GetMemoryBytes() int64 {
-	if x != nil {
-		return x.MemoryBytes
-	}
-	return 0
-}
-
-func (x *BatchPart) GetPool() string {
-	if x != nil {
-		return x.Pool
-	}
-	return ""
-}
-
-func (x *BatchPart) GetSlurm() *SlurmPool {
-	if x != nil {
-		return x.Slurm
-	}
-	return nil
-}
-
-// ResumePoint is a checkpoint of an earlier attempt, provided as a separate input.
-type ResumePoint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ArtifactId    string                 `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
-	Step          *int64                 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	File          *ObjectRef             `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResumePoint) Reset() {
-	*x = ResumePoint{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResumePoint) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResumePoint) ProtoMessage() {}
-
-func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
-func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ResumePoint) GetArtifactId() string {
-	if x != nil {
-		return x.ArtifactId
-	}
-	return ""
-}
-
-func (x *ResumePoint) GetStep() int64 {
-	if x != nil && x.Step != nil {
-		return *x.Step
-	}
-	return 0
-}
-
-func (x *ResumePoint) GetFile() *ObjectRef {
-	if x != nil {
-		return x.File
-	}
-	return nil
-}
-
-type DatasetInput struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Ref           string                 `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
-	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	Files         []*ObjectRef           `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DatasetInput) Reset() {
-	*x = DatasetInput{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DatasetInput) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DatasetInput) ProtoMessage() {}
-
-func (x *DatasetInput) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DatasetInput.ProtoReflect.Descriptor instead.
-func (*DatasetInput) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *DatasetInput) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DatasetInput) GetRef() string {
-	if x != nil {
-		return x.Ref
-	}
-	return ""
-}
-
-func (x *DatasetInput) GetDigest() string {
-	if x != nil {
-		return x.Digest
-	}
-	return ""
-}
-
-func (x *DatasetInput) GetFiles() []*ObjectRef {
-	if x != nil {
-		return x.Files
-	}
-	return nil
-}
-
-type ModelInput struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Ref    string                 `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	Digest string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	Files  []*ObjectRef           `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
-	// `gguf`, `safetensors` or `peft`; empty from earlier versions.
-	Format        string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ModelInput) Reset() {
-	*x = ModelInput{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelInput) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelInput) ProtoMessage() {}
-
-func (x *ModelInput) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelInput.ProtoReflect.Descriptor instead.
-func (*ModelInput) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ModelInput) GetRef() string {
-	if x != nil {
-		return x.Ref
-	}
-	return ""
-}
-
-func (x *ModelInput) GetDigest() string {
-	if x != nil {
-		return x.Digest
-	}
-	return ""
-}
-
-func (x *ModelInput) GetFiles() []*ObjectRef {
-	if x != nil {
-		return x.Files
-	}
-	return nil
-}
-
-func (x *ModelInput) GetFormat() string {
-	if x != nil {
-		return x.Format
-	}
-	return ""
-}
-
-type ResourceLimits struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// 0 means no limit.
-	Cpus          int32 `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryBytes   int64 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Pids          int32 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`
-	Gpus          int32 `protobuf:"varint,4,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResourceLimits) Reset() {
-	*x = ResourceLimits{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResourceLimits) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResourceLimits) ProtoMessage() {}
-
-func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResourceLimits.ProtoReflect.Descriptor instead.
-func (*ResourceLimits) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ResourceLimits) GetCpus() int32 {
-	if x != nil {
-		return x.Cpus
-	}
-	return 0
-}
-
-func (x *ResourceLimits) GetMemoryBytes() int64 {
-	if x != nil {
-		return x.MemoryBytes
-	}
-	return 0
-}
-
-func (x *ResourceLimits) GetPids() int32 {
-	if x != nil {
-		return x.Pids
-	}
-	return 0
-}
-
-func (x *ResourceLimits) GetGpus() int32 {
-	if x != nil {
-		return x.Gpus
-	}
-	return 0
-}
-
-// EngineSpec is one serving engine of a revision.
-type EngineSpec struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId   string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	RevisionId     string                 `protobuf:"bytes,2,opt,name=revision_id,json=revisionId,proto3" json:"revision_id,omitempty"`
-	RevisionNumber int32                  `protobuf:"varint,3,opt,name=revision_number,json=revisionNumber,proto3" json:"revision_number,omitempty"`
-	// `llamacpp`, `transformers` or `command`.
-	Driver string `protobuf:"bytes,4,opt,name=driver,proto3" json:"driver,omitempty"`
-	// Files of the model, placed in the model folder.
-	Model []*ObjectRef `protobuf:"bytes,5,rep,name=model,proto3" json:"model,omitempty"`
-	// sha256:<hex> of the model version.
-	ModelDigest string   `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
-	ServedNames []string `protobuf:"bytes,7,rep,name=served_names,json=servedNames,proto3" json:"served_names,omitempty"`
-	// Driver `command`: the argument vector, with {model}, {port}, {host}, {api_key_file} replaced.
-	Command []string `protobuf:"bytes,8,rep,name=command,proto3" json:"command,omitempty"`
-	// Driver `command`: hash-pinned requirements of its environment.
-	Environment *EnvironmentSpec `protobuf:"bytes,9,opt,name=environment,proto3" json:"environment,omitempty"`
-	Args        []string         `protobuf:"bytes,10,rep,name=args,proto3" json:"args,omitempty"`
-	// What the readiness probe requests: `chat`, `completion` or `embedding`.
-	Task           string          `protobuf:"bytes,11,opt,name=task,proto3" json:"task,omitempty"`
-	Limits         *ResourceLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
-	ProbeDeadlineS int32           `protobuf:"varint,13,opt,name=probe_deadline_s,json=probeDeadlineS,proto3" json:"probe_deadline_s,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *EngineSpec) Reset() {
-	*x = EngineSpec{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EngineSpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EngineSpec) ProtoMessage() {}
-
-func (x *EngineSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EngineSpec.ProtoReflect.Descriptor instead.
-func (*EngineSpec) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *EngineSpec) GetDeploymentId() string {
-	if x != nil {
-		return x.DeploymentId
-	}
-	return ""
-}
-
-func (x *EngineSpec) GetRevisionId() string {
-	if x != nil {
-		return x.RevisionId
-	}
-	return ""
-}
-
-func (x *EngineSpec) GetRevisionNumber() int32 {
-	if x != nil {
-		return x.RevisionNumber
-	}
-	return 0
-}
-
-func (x *EngineSpec) GetDriver() string {
-	if x != nil {
-		return x.Driver
-	}
-	return ""
-}
-
-func (x *EngineSpec) GetModel() []*ObjectRef {
-	if x != nil {
-		return x.Model
-	}
-	return nil
-}
-
-func (x *EngineSpec) GetModelDigest() string {
-	if x != nil {
-		return x.ModelDigest
-	}
-	return ""
-}
-
-func (x *EngineSpec) GetServedNames() []string {
-	if x != nil {
-		return x.ServedNames
-	}
-	return nil
-}
-
-func (x *EngineSpec) GetCommand() []string {
-	if x != nil {
-		return x.Command
-	}
-	return nil
-}
-
-func (x *EngineSpec) GetEnvironment() *EnvironmentSpec {
-	if x != nil {
-		return x.Environment
-	}
-	return nil
-}
-
-func (x *EngineSpec) GetArgs() []string {
-	if x != nil {
-		return x.Args
-	}
-	return nil
-}
-
-func (x *EngineSpec) GetTask() string {
-	if x != nil {
-		return x.Task
-	}
-	return ""
-}
-
-func (x *EngineSpec) GetLimits() *ResourceLimits {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
-}
-
-func (x *EngineSpec) GetProbeDeadlineS() int32 {
-	if x != nil {
-		return x.ProbeDeadlineS
-	}
-	return 0
-}
-
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -1315,7 +38,7 @@ type ConnectRequest struct {
 
 func (x *ConnectRequest) Reset() {
 	*x = ConnectRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +50,7 @@ func (x *ConnectRequest) String() string {
 func (*ConnectRequest) ProtoMessage() {}
 
 func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +63,7 @@ func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
 func (*ConnectRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ConnectRequest) GetMessage() isConnectRequest_Message {
@@ -1426,7 +149,7 @@ type AgentHello struct {
 
 func (x *AgentHello) Reset() {
 	*x = AgentHello{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +161,7 @@ func (x *AgentHello) String() string {
 func (*AgentHello) ProtoMessage() {}
 
 func (x *AgentHello) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +174,7 @@ func (x *AgentHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentHello.ProtoReflect.Descriptor instead.
 func (*AgentHello) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *AgentHello) GetNodeId() string {
@@ -1534,7 +257,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +269,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +282,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Heartbeat) GetSlurm() *SlurmReport {
@@ -1578,7 +301,7 @@ type ObservedWorks struct {
 
 func (x *ObservedWorks) Reset() {
 	*x = ObservedWorks{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +313,7 @@ func (x *ObservedWorks) String() string {
 func (*ObservedWorks) ProtoMessage() {}
 
 func (x *ObservedWorks) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +326,7 @@ func (x *ObservedWorks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservedWorks.ProtoReflect.Descriptor instead.
 func (*ObservedWorks) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ObservedWorks) GetWorks() []*ObservedWork {
@@ -1638,7 +361,7 @@ type ObservedWork struct {
 
 func (x *ObservedWork) Reset() {
 	*x = ObservedWork{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +373,7 @@ func (x *ObservedWork) String() string {
 func (*ObservedWork) ProtoMessage() {}
 
 func (x *ObservedWork) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +386,7 @@ func (x *ObservedWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservedWork.ProtoReflect.Descriptor instead.
 func (*ObservedWork) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ObservedWork) GetWorkId() string {
@@ -1750,80 +473,6 @@ func (x *ObservedWork) GetBatch() *BatchReport {
 	return nil
 }
 
-// BatchReport is what the agent knows of a work that it has given to a batch system, such as Slurm.
-type BatchReport struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the work in the batch system; empty before the batch system has accepted it.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The batch system's own reason why the work waits, such as `Priority`; empty once it has started. With it, the phase
-	// is PHASE_PENDING.
-	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// More about the reason, such as the expected start; may be empty.
-	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Host names of the nodes by rank, once the work has started.
-	Nodes         []string `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BatchReport) Reset() {
-	*x = BatchReport{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BatchReport) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BatchReport) ProtoMessage() {}
-
-func (x *BatchReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BatchReport.ProtoReflect.Descriptor instead.
-func (*BatchReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *BatchReport) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *BatchReport) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *BatchReport) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
-}
-
-func (x *BatchReport) GetNodes() []string {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
 // Exit describes how a work ended.
 type Exit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1841,7 +490,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +502,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +515,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -1922,7 +571,7 @@ type EngineReport struct {
 
 func (x *EngineReport) Reset() {
 	*x = EngineReport{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +583,7 @@ func (x *EngineReport) String() string {
 func (*EngineReport) ProtoMessage() {}
 
 func (x *EngineReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +596,7 @@ func (x *EngineReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReport.ProtoReflect.Descriptor instead.
 func (*EngineReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EngineReport) GetAddress() string {
@@ -2040,7 +689,7 @@ type ConnectResponse struct {
 
 func (x *ConnectResponse) Reset() {
 	*x = ConnectResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +701,7 @@ func (x *ConnectResponse) String() string {
 func (*ConnectResponse) ProtoMessage() {}
 
 func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +714,7 @@ func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
 func (*ConnectResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConnectResponse) GetMessage() isConnectResponse_Message {
@@ -2119,7 +768,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +780,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +793,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Welcome) GetHeartbeatS() int32 {
@@ -2170,7 +819,7 @@ type DesiredWorks struct {
 
 func (x *DesiredWorks) Reset() {
 	*x = DesiredWorks{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2182,7 +831,7 @@ func (x *DesiredWorks) String() string {
 func (*DesiredWorks) ProtoMessage() {}
 
 func (x *DesiredWorks) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +844,7 @@ func (x *DesiredWorks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DesiredWorks.ProtoReflect.Descriptor instead.
 func (*DesiredWorks) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DesiredWorks) GetWorks() []*Work {
@@ -2230,7 +879,7 @@ type DesiredPool struct {
 
 func (x *DesiredPool) Reset() {
 	*x = DesiredPool{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +891,7 @@ func (x *DesiredPool) String() string {
 func (*DesiredPool) ProtoMessage() {}
 
 func (x *DesiredPool) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +904,7 @@ func (x *DesiredPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DesiredPool.ProtoReflect.Descriptor instead.
 func (*DesiredPool) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DesiredPool) GetPool() string {
@@ -2283,7 +932,7 @@ type FetchWorkRequest struct {
 
 func (x *FetchWorkRequest) Reset() {
 	*x = FetchWorkRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +944,7 @@ func (x *FetchWorkRequest) String() string {
 func (*FetchWorkRequest) ProtoMessage() {}
 
 func (x *FetchWorkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +957,7 @@ func (x *FetchWorkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchWorkRequest.ProtoReflect.Descriptor instead.
 func (*FetchWorkRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FetchWorkRequest) GetWorkId() string {
@@ -2341,7 +990,7 @@ type WorkChunk struct {
 
 func (x *WorkChunk) Reset() {
 	*x = WorkChunk{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +1002,7 @@ func (x *WorkChunk) String() string {
 func (*WorkChunk) ProtoMessage() {}
 
 func (x *WorkChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +1015,7 @@ func (x *WorkChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkChunk.ProtoReflect.Descriptor instead.
 func (*WorkChunk) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WorkChunk) GetData() []byte {
@@ -2387,7 +1036,7 @@ type MintIngestTokenRequest struct {
 
 func (x *MintIngestTokenRequest) Reset() {
 	*x = MintIngestTokenRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +1048,7 @@ func (x *MintIngestTokenRequest) String() string {
 func (*MintIngestTokenRequest) ProtoMessage() {}
 
 func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +1061,7 @@ func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintIngestTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintIngestTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MintIngestTokenRequest) GetWorkId() string {
@@ -2450,7 +1099,7 @@ type IngestToken struct {
 
 func (x *IngestToken) Reset() {
 	*x = IngestToken{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +1111,7 @@ func (x *IngestToken) String() string {
 func (*IngestToken) ProtoMessage() {}
 
 func (x *IngestToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +1124,7 @@ func (x *IngestToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestToken.ProtoReflect.Descriptor instead.
 func (*IngestToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *IngestToken) GetToken() string {
@@ -2517,7 +1166,7 @@ type GrantLeaseRequest struct {
 
 func (x *GrantLeaseRequest) Reset() {
 	*x = GrantLeaseRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +1178,7 @@ func (x *GrantLeaseRequest) String() string {
 func (*GrantLeaseRequest) ProtoMessage() {}
 
 func (x *GrantLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +1191,7 @@ func (x *GrantLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantLeaseRequest.ProtoReflect.Descriptor instead.
 func (*GrantLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GrantLeaseRequest) GetWorkId() string {
@@ -2576,7 +1225,7 @@ type GrantedLease struct {
 
 func (x *GrantedLease) Reset() {
 	*x = GrantedLease{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +1237,7 @@ func (x *GrantedLease) String() string {
 func (*GrantedLease) ProtoMessage() {}
 
 func (x *GrantedLease) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +1250,7 @@ func (x *GrantedLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedLease.ProtoReflect.Descriptor instead.
 func (*GrantedLease) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GrantedLease) GetLeaseToken() string {
@@ -2623,7 +1272,7 @@ type SignDownloadsRequest struct {
 
 func (x *SignDownloadsRequest) Reset() {
 	*x = SignDownloadsRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2635,7 +1284,7 @@ func (x *SignDownloadsRequest) String() string {
 func (*SignDownloadsRequest) ProtoMessage() {}
 
 func (x *SignDownloadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2648,7 +1297,7 @@ func (x *SignDownloadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadsRequest.ProtoReflect.Descriptor instead.
 func (*SignDownloadsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SignDownloadsRequest) GetWorkId() string {
@@ -2688,7 +1337,7 @@ type SignDownloadsResponse struct {
 
 func (x *SignDownloadsResponse) Reset() {
 	*x = SignDownloadsResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +1349,7 @@ func (x *SignDownloadsResponse) String() string {
 func (*SignDownloadsResponse) ProtoMessage() {}
 
 func (x *SignDownloadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +1362,7 @@ func (x *SignDownloadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadsResponse.ProtoReflect.Descriptor instead.
 func (*SignDownloadsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SignDownloadsResponse) GetDownloads() []*SignedDownload {
@@ -2736,7 +1385,7 @@ type FetchObjectsRequest struct {
 
 func (x *FetchObjectsRequest) Reset() {
 	*x = FetchObjectsRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +1397,7 @@ func (x *FetchObjectsRequest) String() string {
 func (*FetchObjectsRequest) ProtoMessage() {}
 
 func (x *FetchObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +1410,7 @@ func (x *FetchObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchObjectsRequest.ProtoReflect.Descriptor instead.
 func (*FetchObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FetchObjectsRequest) GetWorkId() string {
@@ -2801,7 +1450,7 @@ type ObjectsChunk struct {
 
 func (x *ObjectsChunk) Reset() {
 	*x = ObjectsChunk{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +1462,7 @@ func (x *ObjectsChunk) String() string {
 func (*ObjectsChunk) ProtoMessage() {}
 
 func (x *ObjectsChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +1475,7 @@ func (x *ObjectsChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectsChunk.ProtoReflect.Descriptor instead.
 func (*ObjectsChunk) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ObjectsChunk) GetData() []byte {
@@ -2848,7 +1497,7 @@ type SignDownloadRequest struct {
 
 func (x *SignDownloadRequest) Reset() {
 	*x = SignDownloadRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[33]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +1509,7 @@ func (x *SignDownloadRequest) String() string {
 func (*SignDownloadRequest) ProtoMessage() {}
 
 func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[33]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +1522,7 @@ func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadRequest.ProtoReflect.Descriptor instead.
 func (*SignDownloadRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SignDownloadRequest) GetWorkId() string {
@@ -2914,7 +1563,7 @@ type SignedDownload struct {
 
 func (x *SignedDownload) Reset() {
 	*x = SignedDownload{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[34]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +1575,7 @@ func (x *SignedDownload) String() string {
 func (*SignedDownload) ProtoMessage() {}
 
 func (x *SignedDownload) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[34]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +1588,7 @@ func (x *SignedDownload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedDownload.ProtoReflect.Descriptor instead.
 func (*SignedDownload) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SignedDownload) GetUrl() string {
@@ -2966,7 +1615,7 @@ type RenewCertificateRequest struct {
 
 func (x *RenewCertificateRequest) Reset() {
 	*x = RenewCertificateRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[35]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +1627,7 @@ func (x *RenewCertificateRequest) String() string {
 func (*RenewCertificateRequest) ProtoMessage() {}
 
 func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[35]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +1640,7 @@ func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateRequest.ProtoReflect.Descriptor instead.
 func (*RenewCertificateRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RenewCertificateRequest) GetCertificateRequest() string {
@@ -3012,7 +1661,7 @@ type RenewCertificateResponse struct {
 
 func (x *RenewCertificateResponse) Reset() {
 	*x = RenewCertificateResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[36]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +1673,7 @@ func (x *RenewCertificateResponse) String() string {
 func (*RenewCertificateResponse) ProtoMessage() {}
 
 func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[36]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +1686,7 @@ func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateResponse.ProtoReflect.Descriptor instead.
 func (*RenewCertificateResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RenewCertificateResponse) GetCertificate() string {
@@ -3058,113 +1707,7 @@ var File_signalbox_jobs_v1_agent_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsignalbox/jobs/v1/agent.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\x87\x03\n" +
-	"\x04Work\x12\x17\n" +
-	"\awork_id\x18\x01 \x01(\tR\x06workId\x12/\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\x1b.signalbox.jobs.v1.WorkKindR\x04kind\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x03 \x01(\x03R\n" +
-	"generation\x12\x14\n" +
-	"\x05fence\x18\x04 \x01(\x03R\x05fence\x124\n" +
-	"\adesired\x18\x05 \x01(\x0e2\x1a.signalbox.jobs.v1.DesiredR\adesired\x12:\n" +
-	"\aattempt\x18\x06 \x01(\v2\x1e.signalbox.jobs.v1.AttemptSpecH\x00R\aattempt\x127\n" +
-	"\x06engine\x18\a \x01(\v2\x1d.signalbox.jobs.v1.EngineSpecH\x00R\x06engine\x12\x14\n" +
-	"\x05force\x18\b \x01(\bR\x05force\x126\n" +
-	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadlineB\x06\n" +
-	"\x04spec\"\x80\x01\n" +
-	"\tObjectRef\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
-	"\x03uri\x18\x02 \x01(\tR\x03uri\x12\x1d\n" +
-	"\n" +
-	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x16\n" +
-	"\x06unpack\x18\x05 \x01(\bR\x06unpack\"\xa5\x01\n" +
-	"\x0fEnvironmentSpec\x12\"\n" +
-	"\frequirements\x18\x01 \x01(\tR\frequirements\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x10\n" +
-	"\x03sdk\x18\x03 \x01(\bR\x03sdk\x12\x12\n" +
-	"\x04lock\x18\x04 \x01(\tR\x04lock\x12\x16\n" +
-	"\x06python\x18\x05 \x01(\tR\x06python\x12\x18\n" +
-	"\aproject\x18\x06 \x01(\tR\aproject\"\xec\x06\n" +
-	"\vAttemptSpec\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x15\n" +
-	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x16\n" +
-	"\x06recipe\x18\x04 \x01(\tR\x06recipe\x12%\n" +
-	"\x0erecipe_version\x18\x05 \x01(\tR\rrecipeVersion\x12#\n" +
-	"\rrecipe_digest\x18\x06 \x01(\tR\frecipeDigest\x126\n" +
-	"\apackage\x18\a \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\apackage\x12D\n" +
-	"\venvironment\x18\b \x01(\v2\".signalbox.jobs.v1.EnvironmentSpecR\venvironment\x12\x18\n" +
-	"\acommand\x18\t \x03(\tR\acommand\x12\x18\n" +
-	"\ahparams\x18\n" +
-	" \x01(\fR\ahparams\x12;\n" +
-	"\bdatasets\x18\v \x03(\v2\x1f.signalbox.jobs.v1.DatasetInputR\bdatasets\x123\n" +
-	"\x05model\x18\f \x01(\v2\x1d.signalbox.jobs.v1.ModelInputR\x05model\x129\n" +
-	"\x03env\x18\r \x03(\v2'.signalbox.jobs.v1.AttemptSpec.EnvEntryR\x03env\x12\x12\n" +
-	"\x04seed\x18\x0e \x01(\x03R\x04seed\x12'\n" +
-	"\x0fingest_endpoint\x18\x0f \x01(\tR\x0eingestEndpoint\x129\n" +
-	"\x06limits\x18\x10 \x01(\v2!.signalbox.jobs.v1.ResourceLimitsR\x06limits\x12\x17\n" +
-	"\agrace_s\x18\x11 \x01(\x05R\x06graceS\x126\n" +
-	"\x06resume\x18\x12 \x01(\v2\x1e.signalbox.jobs.v1.ResumePointR\x06resume\x12\x1d\n" +
-	"\n" +
-	"no_network\x18\x13 \x01(\bR\tnoNetwork\x122\n" +
-	"\x05batch\x18\x14 \x01(\v2\x1c.signalbox.jobs.v1.BatchSpecR\x05batch\x1a6\n" +
-	"\bEnvEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x01\n" +
-	"\tBatchSpec\x122\n" +
-	"\x05parts\x18\x01 \x03(\v2\x1c.signalbox.jobs.v1.BatchPartR\x05parts\x12 \n" +
-	"\ftime_limit_s\x18\x02 \x01(\x05R\n" +
-	"timeLimitS\x12\x1a\n" +
-	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12!\n" +
-	"\fnot_isolated\x18\x04 \x01(\bR\vnotIsolated\"\xd8\x01\n" +
-	"\tBatchPart\x12\x12\n" +
-	"\x04role\x18\x01 \x01(\tR\x04role\x12\x14\n" +
-	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\"\n" +
-	"\rgpus_per_node\x18\x03 \x01(\x05R\vgpusPerNode\x12\x12\n" +
-	"\x04cpus\x18\x04 \x01(\x05R\x04cpus\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\x12\x12\n" +
-	"\x04pool\x18\x06 \x01(\tR\x04pool\x122\n" +
-	"\x05slurm\x18\a \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\"\x82\x01\n" +
-	"\vResumePoint\x12\x1f\n" +
-	"\vartifact_id\x18\x01 \x01(\tR\n" +
-	"artifactId\x12\x17\n" +
-	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x120\n" +
-	"\x04file\x18\x03 \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x04fileB\a\n" +
-	"\x05_step\"\x80\x01\n" +
-	"\fDatasetInput\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\tR\x06digest\x122\n" +
-	"\x05files\x18\x04 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05files\"\x82\x01\n" +
-	"\n" +
-	"ModelInput\x12\x10\n" +
-	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\x122\n" +
-	"\x05files\x18\x03 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05files\x12\x16\n" +
-	"\x06format\x18\x04 \x01(\tR\x06format\"o\n" +
-	"\x0eResourceLimits\x12\x12\n" +
-	"\x04cpus\x18\x01 \x01(\x05R\x04cpus\x12!\n" +
-	"\fmemory_bytes\x18\x02 \x01(\x03R\vmemoryBytes\x12\x12\n" +
-	"\x04pids\x18\x03 \x01(\x05R\x04pids\x12\x12\n" +
-	"\x04gpus\x18\x04 \x01(\x05R\x04gpus\"\xfa\x03\n" +
-	"\n" +
-	"EngineSpec\x12#\n" +
-	"\rdeployment_id\x18\x01 \x01(\tR\fdeploymentId\x12\x1f\n" +
-	"\vrevision_id\x18\x02 \x01(\tR\n" +
-	"revisionId\x12'\n" +
-	"\x0frevision_number\x18\x03 \x01(\x05R\x0erevisionNumber\x12\x16\n" +
-	"\x06driver\x18\x04 \x01(\tR\x06driver\x122\n" +
-	"\x05model\x18\x05 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05model\x12!\n" +
-	"\fmodel_digest\x18\x06 \x01(\tR\vmodelDigest\x12!\n" +
-	"\fserved_names\x18\a \x03(\tR\vservedNames\x12\x18\n" +
-	"\acommand\x18\b \x03(\tR\acommand\x12D\n" +
-	"\venvironment\x18\t \x01(\v2\".signalbox.jobs.v1.EnvironmentSpecR\venvironment\x12\x12\n" +
-	"\x04args\x18\n" +
-	" \x03(\tR\x04args\x12\x12\n" +
-	"\x04task\x18\v \x01(\tR\x04task\x129\n" +
-	"\x06limits\x18\f \x01(\v2!.signalbox.jobs.v1.ResourceLimitsR\x06limits\x12(\n" +
-	"\x10probe_deadline_s\x18\r \x01(\x05R\x0eprobeDeadlineS\"\xd0\x01\n" +
+	"\x1dsignalbox/jobs/v1/agent.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\x1dsignalbox/jobs/v1/slurm.proto\x1a\x1csignalbox/jobs/v1/work.proto\x1a\"signalbox/options/v1/options.proto\"\xd0\x01\n" +
 	"\x0eConnectRequest\x125\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1d.signalbox.jobs.v1.AgentHelloH\x00R\x05hello\x12>\n" +
 	"\bobserved\x18\x02 \x01(\v2 .signalbox.jobs.v1.ObservedWorksH\x00R\bobserved\x12<\n" +
@@ -3203,12 +1746,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x06engine\x18\n" +
 	" \x01(\v2\x1f.signalbox.jobs.v1.EngineReportR\x06engine\x12 \n" +
 	"\vuncollected\x18\v \x01(\bR\vuncollected\x124\n" +
-	"\x05batch\x18\f \x01(\v2\x1e.signalbox.jobs.v1.BatchReportR\x05batch\"c\n" +
-	"\vBatchReport\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"d\n" +
+	"\x05batch\x18\f \x01(\v2\x1e.signalbox.jobs.v1.BatchReportR\x05batch\"d\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x16\n" +
@@ -3305,25 +1843,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x13certificate_request\x18\x01 \x01(\tB\v\xbaH\br\x06\x10\x01\x18\x80\x80\x01R\x12certificateRequest\"c\n" +
 	"\x18RenewCertificateResponse\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12%\n" +
-	"\x0eca_certificate\x18\x02 \x01(\tR\rcaCertificate*R\n" +
-	"\bWorkKind\x12\x19\n" +
-	"\x15WORK_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11WORK_KIND_ATTEMPT\x10\x01\x12\x14\n" +
-	"\x10WORK_KIND_ENGINE\x10\x02*^\n" +
-	"\aDesired\x12\x17\n" +
-	"\x13DESIRED_UNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fDESIRED_RUNNING\x10\x01\x12\x13\n" +
-	"\x0fDESIRED_STOPPED\x10\x02\x12\x10\n" +
-	"\fDESIRED_GONE\x10\x03*\x91\x01\n" +
-	"\x05Phase\x12\x15\n" +
-	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n" +
-	"\rPHASE_PENDING\x10\x01\x12\x13\n" +
-	"\x0fPHASE_PREPARING\x10\x02\x12\x11\n" +
-	"\rPHASE_RUNNING\x10\x03\x12\x14\n" +
-	"\x10PHASE_COLLECTING\x10\x04\x12\x10\n" +
-	"\fPHASE_EXITED\x10\x05\x12\x0e\n" +
-	"\n" +
-	"PHASE_GONE\x10\x062\xbc\x06\n" +
+	"\x0eca_certificate\x18\x02 \x01(\tR\rcaCertificate2\xbc\x06\n" +
 	"\fAgentService\x12\\\n" +
 	"\aConnect\x12!.signalbox.jobs.v1.ConnectRequest\x1a\".signalbox.jobs.v1.ConnectResponse\"\x06\xea\xc7\x18\x02\b\x05(\x010\x01\x12d\n" +
 	"\x0fMintIngestToken\x12).signalbox.jobs.v1.MintIngestTokenRequest\x1a\x1e.signalbox.jobs.v1.IngestToken\"\x06\xea\xc7\x18\x02\b\x05\x12[\n" +
@@ -3347,125 +1867,90 @@ func file_signalbox_jobs_v1_agent_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_agent_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
-	(WorkKind)(0),                    // 0: signalbox.jobs.v1.WorkKind
-	(Desired)(0),                     // 1: signalbox.jobs.v1.Desired
-	(Phase)(0),                       // 2: signalbox.jobs.v1.Phase
-	(*Work)(nil),                     // 3: signalbox.jobs.v1.Work
-	(*ObjectRef)(nil),                // 4: signalbox.jobs.v1.ObjectRef
-	(*EnvironmentSpec)(nil),          // 5: signalbox.jobs.v1.EnvironmentSpec
-	(*AttemptSpec)(nil),              // 6: signalbox.jobs.v1.AttemptSpec
-	(*BatchSpec)(nil),                // 7: signalbox.jobs.v1.BatchSpec
-	(*BatchPart)(nil),                // 8: signalbox.jobs.v1.BatchPart
-	(*ResumePoint)(nil),              // 9: signalbox.jobs.v1.ResumePoint
-	(*DatasetInput)(nil),             // 10: signalbox.jobs.v1.DatasetInput
-	(*ModelInput)(nil),               // 11: signalbox.jobs.v1.ModelInput
-	(*ResourceLimits)(nil),           // 12: signalbox.jobs.v1.ResourceLimits
-	(*EngineSpec)(nil),               // 13: signalbox.jobs.v1.EngineSpec
-	(*ConnectRequest)(nil),           // 14: signalbox.jobs.v1.ConnectRequest
-	(*AgentHello)(nil),               // 15: signalbox.jobs.v1.AgentHello
-	(*Heartbeat)(nil),                // 16: signalbox.jobs.v1.Heartbeat
-	(*ObservedWorks)(nil),            // 17: signalbox.jobs.v1.ObservedWorks
-	(*ObservedWork)(nil),             // 18: signalbox.jobs.v1.ObservedWork
-	(*BatchReport)(nil),              // 19: signalbox.jobs.v1.BatchReport
-	(*Exit)(nil),                     // 20: signalbox.jobs.v1.Exit
-	(*EngineReport)(nil),             // 21: signalbox.jobs.v1.EngineReport
-	(*ConnectResponse)(nil),          // 22: signalbox.jobs.v1.ConnectResponse
-	(*Welcome)(nil),                  // 23: signalbox.jobs.v1.Welcome
-	(*DesiredWorks)(nil),             // 24: signalbox.jobs.v1.DesiredWorks
-	(*DesiredPool)(nil),              // 25: signalbox.jobs.v1.DesiredPool
-	(*FetchWorkRequest)(nil),         // 26: signalbox.jobs.v1.FetchWorkRequest
-	(*WorkChunk)(nil),                // 27: signalbox.jobs.v1.WorkChunk
-	(*MintIngestTokenRequest)(nil),   // 28: signalbox.jobs.v1.MintIngestTokenRequest
-	(*IngestToken)(nil),              // 29: signalbox.jobs.v1.IngestToken
-	(*GrantLeaseRequest)(nil),        // 30: signalbox.jobs.v1.GrantLeaseRequest
-	(*GrantedLease)(nil),             // 31: signalbox.jobs.v1.GrantedLease
-	(*SignDownloadsRequest)(nil),     // 32: signalbox.jobs.v1.SignDownloadsRequest
-	(*SignDownloadsResponse)(nil),    // 33: signalbox.jobs.v1.SignDownloadsResponse
-	(*FetchObjectsRequest)(nil),      // 34: signalbox.jobs.v1.FetchObjectsRequest
-	(*ObjectsChunk)(nil),             // 35: signalbox.jobs.v1.ObjectsChunk
-	(*SignDownloadRequest)(nil),      // 36: signalbox.jobs.v1.SignDownloadRequest
-	(*SignedDownload)(nil),           // 37: signalbox.jobs.v1.SignedDownload
-	(*RenewCertificateRequest)(nil),  // 38: signalbox.jobs.v1.RenewCertificateRequest
-	(*RenewCertificateResponse)(nil), // 39: signalbox.jobs.v1.RenewCertificateResponse
-	nil,                              // 40: signalbox.jobs.v1.AttemptSpec.EnvEntry
-	(*timestamppb.Timestamp)(nil),    // 41: google.protobuf.Timestamp
-	(*SlurmPool)(nil),                // 42: signalbox.jobs.v1.SlurmPool
-	(*Inventory)(nil),                // 43: signalbox.jobs.v1.Inventory
-	(*NodeBoundary)(nil),             // 44: signalbox.jobs.v1.NodeBoundary
-	(FleetKind)(0),                   // 45: signalbox.jobs.v1.FleetKind
-	(*SlurmReport)(nil),              // 46: signalbox.jobs.v1.SlurmReport
+	(*ConnectRequest)(nil),           // 0: signalbox.jobs.v1.ConnectRequest
+	(*AgentHello)(nil),               // 1: signalbox.jobs.v1.AgentHello
+	(*Heartbeat)(nil),                // 2: signalbox.jobs.v1.Heartbeat
+	(*ObservedWorks)(nil),            // 3: signalbox.jobs.v1.ObservedWorks
+	(*ObservedWork)(nil),             // 4: signalbox.jobs.v1.ObservedWork
+	(*Exit)(nil),                     // 5: signalbox.jobs.v1.Exit
+	(*EngineReport)(nil),             // 6: signalbox.jobs.v1.EngineReport
+	(*ConnectResponse)(nil),          // 7: signalbox.jobs.v1.ConnectResponse
+	(*Welcome)(nil),                  // 8: signalbox.jobs.v1.Welcome
+	(*DesiredWorks)(nil),             // 9: signalbox.jobs.v1.DesiredWorks
+	(*DesiredPool)(nil),              // 10: signalbox.jobs.v1.DesiredPool
+	(*FetchWorkRequest)(nil),         // 11: signalbox.jobs.v1.FetchWorkRequest
+	(*WorkChunk)(nil),                // 12: signalbox.jobs.v1.WorkChunk
+	(*MintIngestTokenRequest)(nil),   // 13: signalbox.jobs.v1.MintIngestTokenRequest
+	(*IngestToken)(nil),              // 14: signalbox.jobs.v1.IngestToken
+	(*GrantLeaseRequest)(nil),        // 15: signalbox.jobs.v1.GrantLeaseRequest
+	(*GrantedLease)(nil),             // 16: signalbox.jobs.v1.GrantedLease
+	(*SignDownloadsRequest)(nil),     // 17: signalbox.jobs.v1.SignDownloadsRequest
+	(*SignDownloadsResponse)(nil),    // 18: signalbox.jobs.v1.SignDownloadsResponse
+	(*FetchObjectsRequest)(nil),      // 19: signalbox.jobs.v1.FetchObjectsRequest
+	(*ObjectsChunk)(nil),             // 20: signalbox.jobs.v1.ObjectsChunk
+	(*SignDownloadRequest)(nil),      // 21: signalbox.jobs.v1.SignDownloadRequest
+	(*SignedDownload)(nil),           // 22: signalbox.jobs.v1.SignedDownload
+	(*RenewCertificateRequest)(nil),  // 23: signalbox.jobs.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil), // 24: signalbox.jobs.v1.RenewCertificateResponse
+	(*Inventory)(nil),                // 25: signalbox.jobs.v1.Inventory
+	(*NodeBoundary)(nil),             // 26: signalbox.jobs.v1.NodeBoundary
+	(FleetKind)(0),                   // 27: signalbox.jobs.v1.FleetKind
+	(*SlurmReport)(nil),              // 28: signalbox.jobs.v1.SlurmReport
+	(Phase)(0),                       // 29: signalbox.jobs.v1.Phase
+	(*timestamppb.Timestamp)(nil),    // 30: google.protobuf.Timestamp
+	(*BatchReport)(nil),              // 31: signalbox.jobs.v1.BatchReport
+	(*Work)(nil),                     // 32: signalbox.jobs.v1.Work
+	(*SlurmPool)(nil),                // 33: signalbox.jobs.v1.SlurmPool
 }
 var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
-	0,  // 0: signalbox.jobs.v1.Work.kind:type_name -> signalbox.jobs.v1.WorkKind
-	1,  // 1: signalbox.jobs.v1.Work.desired:type_name -> signalbox.jobs.v1.Desired
-	6,  // 2: signalbox.jobs.v1.Work.attempt:type_name -> signalbox.jobs.v1.AttemptSpec
-	13, // 3: signalbox.jobs.v1.Work.engine:type_name -> signalbox.jobs.v1.EngineSpec
-	41, // 4: signalbox.jobs.v1.Work.deadline:type_name -> google.protobuf.Timestamp
-	4,  // 5: signalbox.jobs.v1.AttemptSpec.package:type_name -> signalbox.jobs.v1.ObjectRef
-	5,  // 6: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	10, // 7: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	11, // 8: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
-	40, // 9: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
-	12, // 10: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	9,  // 11: signalbox.jobs.v1.AttemptSpec.resume:type_name -> signalbox.jobs.v1.ResumePoint
-	7,  // 12: signalbox.jobs.v1.AttemptSpec.batch:type_name -> signalbox.jobs.v1.BatchSpec
-	8,  // 13: signalbox.jobs.v1.BatchSpec.parts:type_name -> signalbox.jobs.v1.BatchPart
-	42, // 14: signalbox.jobs.v1.BatchPart.slurm:type_name -> signalbox.jobs.v1.SlurmPool
-	4,  // 15: signalbox.jobs.v1.ResumePoint.file:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 16: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 17: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 18: signalbox.jobs.v1.EngineSpec.model:type_name -> signalbox.jobs.v1.ObjectRef
-	5,  // 19: signalbox.jobs.v1.EngineSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	12, // 20: signalbox.jobs.v1.EngineSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	15, // 21: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
-	17, // 22: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
-	16, // 23: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
-	43, // 24: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
-	44, // 25: signalbox.jobs.v1.AgentHello.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
-	45, // 26: signalbox.jobs.v1.AgentHello.runs_on:type_name -> signalbox.jobs.v1.FleetKind
-	46, // 27: signalbox.jobs.v1.AgentHello.slurm:type_name -> signalbox.jobs.v1.SlurmReport
-	46, // 28: signalbox.jobs.v1.Heartbeat.slurm:type_name -> signalbox.jobs.v1.SlurmReport
-	18, // 29: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
-	2,  // 30: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
-	41, // 31: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
-	41, // 32: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
-	41, // 33: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
-	20, // 34: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
-	21, // 35: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
-	19, // 36: signalbox.jobs.v1.ObservedWork.batch:type_name -> signalbox.jobs.v1.BatchReport
-	41, // 37: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
-	23, // 38: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
-	24, // 39: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
-	3,  // 40: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
-	25, // 41: signalbox.jobs.v1.DesiredWorks.pools:type_name -> signalbox.jobs.v1.DesiredPool
-	42, // 42: signalbox.jobs.v1.DesiredPool.slurm:type_name -> signalbox.jobs.v1.SlurmPool
-	41, // 43: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
-	37, // 44: signalbox.jobs.v1.SignDownloadsResponse.downloads:type_name -> signalbox.jobs.v1.SignedDownload
-	41, // 45: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
-	14, // 46: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
-	28, // 47: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
-	30, // 48: signalbox.jobs.v1.AgentService.GrantLease:input_type -> signalbox.jobs.v1.GrantLeaseRequest
-	26, // 49: signalbox.jobs.v1.AgentService.FetchWork:input_type -> signalbox.jobs.v1.FetchWorkRequest
-	32, // 50: signalbox.jobs.v1.AgentService.SignDownloads:input_type -> signalbox.jobs.v1.SignDownloadsRequest
-	34, // 51: signalbox.jobs.v1.AgentService.FetchObjects:input_type -> signalbox.jobs.v1.FetchObjectsRequest
-	36, // 52: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
-	38, // 53: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
-	22, // 54: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
-	29, // 55: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
-	31, // 56: signalbox.jobs.v1.AgentService.GrantLease:output_type -> signalbox.jobs.v1.GrantedLease
-	27, // 57: signalbox.jobs.v1.AgentService.FetchWork:output_type -> signalbox.jobs.v1.WorkChunk
-	33, // 58: signalbox.jobs.v1.AgentService.SignDownloads:output_type -> signalbox.jobs.v1.SignDownloadsResponse
-	35, // 59: signalbox.jobs.v1.AgentService.FetchObjects:output_type -> signalbox.jobs.v1.ObjectsChunk
-	37, // 60: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
-	39, // 61: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
-	54, // [54:62] is the sub-list for method output_type
-	46, // [46:54] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	1,  // 0: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
+	3,  // 1: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
+	2,  // 2: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
+	25, // 3: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
+	26, // 4: signalbox.jobs.v1.AgentHello.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
+	27, // 5: signalbox.jobs.v1.AgentHello.runs_on:type_name -> signalbox.jobs.v1.FleetKind
+	28, // 6: signalbox.jobs.v1.AgentHello.slurm:type_name -> signalbox.jobs.v1.SlurmReport
+	28, // 7: signalbox.jobs.v1.Heartbeat.slurm:type_name -> signalbox.jobs.v1.SlurmReport
+	4,  // 8: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
+	29, // 9: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
+	30, // 10: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
+	30, // 11: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
+	30, // 12: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
+	5,  // 13: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
+	6,  // 14: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
+	31, // 15: signalbox.jobs.v1.ObservedWork.batch:type_name -> signalbox.jobs.v1.BatchReport
+	30, // 16: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
+	8,  // 17: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
+	9,  // 18: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
+	32, // 19: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
+	10, // 20: signalbox.jobs.v1.DesiredWorks.pools:type_name -> signalbox.jobs.v1.DesiredPool
+	33, // 21: signalbox.jobs.v1.DesiredPool.slurm:type_name -> signalbox.jobs.v1.SlurmPool
+	30, // 22: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 23: signalbox.jobs.v1.SignDownloadsResponse.downloads:type_name -> signalbox.jobs.v1.SignedDownload
+	30, // 24: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 25: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
+	13, // 26: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
+	15, // 27: signalbox.jobs.v1.AgentService.GrantLease:input_type -> signalbox.jobs.v1.GrantLeaseRequest
+	11, // 28: signalbox.jobs.v1.AgentService.FetchWork:input_type -> signalbox.jobs.v1.FetchWorkRequest
+	17, // 29: signalbox.jobs.v1.AgentService.SignDownloads:input_type -> signalbox.jobs.v1.SignDownloadsRequest
+	19, // 30: signalbox.jobs.v1.AgentService.FetchObjects:input_type -> signalbox.jobs.v1.FetchObjectsRequest
+	21, // 31: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
+	23, // 32: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
+	7,  // 33: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
+	14, // 34: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
+	16, // 35: signalbox.jobs.v1.AgentService.GrantLease:output_type -> signalbox.jobs.v1.GrantedLease
+	12, // 36: signalbox.jobs.v1.AgentService.FetchWork:output_type -> signalbox.jobs.v1.WorkChunk
+	18, // 37: signalbox.jobs.v1.AgentService.SignDownloads:output_type -> signalbox.jobs.v1.SignDownloadsResponse
+	20, // 38: signalbox.jobs.v1.AgentService.FetchObjects:output_type -> signalbox.jobs.v1.ObjectsChunk
+	22, // 39: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
+	24, // 40: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
+	33, // [33:41] is the sub-list for method output_type
+	25, // [25:33] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_agent_proto_init() }
@@ -3474,17 +1959,14 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 		return
 	}
 	file_signalbox_jobs_v1_fleet_proto_init()
+	file_signalbox_jobs_v1_slurm_proto_init()
+	file_signalbox_jobs_v1_work_proto_init()
 	file_signalbox_jobs_v1_agent_proto_msgTypes[0].OneofWrappers = []any{
-		(*Work_Attempt)(nil),
-		(*Work_Engine)(nil),
-	}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[6].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[11].OneofWrappers = []any{
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Observed)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 	}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[19].OneofWrappers = []any{
+	file_signalbox_jobs_v1_agent_proto_msgTypes[7].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
 		(*ConnectResponse_Desired)(nil),
 	}
@@ -3493,14 +1975,13 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_agent_proto_rawDesc), len(file_signalbox_jobs_v1_agent_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   38,
+			NumEnums:      0,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_signalbox_jobs_v1_agent_proto_goTypes,
 		DependencyIndexes: file_signalbox_jobs_v1_agent_proto_depIdxs,
-		EnumInfos:         file_signalbox_jobs_v1_agent_proto_enumTypes,
 		MessageInfos:      file_signalbox_jobs_v1_agent_proto_msgTypes,
 	}.Build()
 	File_signalbox_jobs_v1_agent_proto = out.File

@@ -1005,7 +1005,7 @@ var File_signalbox_jobs_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsignalbox/jobs/v1/cluster.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\x13\n" +
+	"\x1fsignalbox/jobs/v1/cluster.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\x1dsignalbox/jobs/v1/slurm.proto\x1a\"signalbox/options/v1/options.proto\"\x13\n" +
 	"\x11GetClusterRequest\"\xa7\x03\n" +
 	"\aCluster\x12\x16\n" +
 	"\x06fleets\x18\x01 \x01(\x05R\x06fleets\x12\x14\n" +
@@ -1197,6 +1197,7 @@ func file_signalbox_jobs_v1_cluster_proto_init() {
 		return
 	}
 	file_signalbox_jobs_v1_fleet_proto_init()
+	file_signalbox_jobs_v1_slurm_proto_init()
 	file_signalbox_jobs_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_cluster_proto_msgTypes[5].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_cluster_proto_msgTypes[7].OneofWrappers = []any{}

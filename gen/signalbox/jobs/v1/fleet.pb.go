@@ -139,398 +139,6 @@ func (DrainMode) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{1}
 }
 
-// SlurmPool is how the jobs of a pool run on a Slurm cluster.
-type SlurmPool struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the partition.
-	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The account that Slurm charges; empty for the default account of the user.
-	Account string `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
-	// The quality of service; empty for the default.
-	Qos string `protobuf:"bytes,3,opt,name=qos,proto3" json:"qos,omitempty"`
-	// Name of the Unix user that jobs run as: that of the agent. Empty for the user of the agent, whatever its name.
-	User string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
-	// Absolute path of a folder that the agent and all nodes of the partition share.
-	Folder        string `protobuf:"bytes,5,opt,name=folder,proto3" json:"folder,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlurmPool) Reset() {
-	*x = SlurmPool{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlurmPool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlurmPool) ProtoMessage() {}
-
-func (x *SlurmPool) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlurmPool.ProtoReflect.Descriptor instead.
-func (*SlurmPool) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *SlurmPool) GetPartition() string {
-	if x != nil {
-		return x.Partition
-	}
-	return ""
-}
-
-func (x *SlurmPool) GetAccount() string {
-	if x != nil {
-		return x.Account
-	}
-	return ""
-}
-
-func (x *SlurmPool) GetQos() string {
-	if x != nil {
-		return x.Qos
-	}
-	return ""
-}
-
-func (x *SlurmPool) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *SlurmPool) GetFolder() string {
-	if x != nil {
-		return x.Folder
-	}
-	return ""
-}
-
-// SlurmReport is the state of a Slurm cluster, as the fleet's agent reports it.
-type SlurmReport struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of Slurm.
-	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// The partitions, sorted by name.
-	Partitions []*SlurmPartition `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Why the agent cannot reach Slurm; null if it can.
-	Problem *string `protobuf:"bytes,3,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
-	// The pools that the agent has tested, sorted by name.
-	Pools         []*SlurmPoolReport `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlurmReport) Reset() {
-	*x = SlurmReport{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlurmReport) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlurmReport) ProtoMessage() {}
-
-func (x *SlurmReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlurmReport.ProtoReflect.Descriptor instead.
-func (*SlurmReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *SlurmReport) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *SlurmReport) GetPartitions() []*SlurmPartition {
-	if x != nil {
-		return x.Partitions
-	}
-	return nil
-}
-
-func (x *SlurmReport) GetProblem() string {
-	if x != nil && x.Problem != nil {
-		return *x.Problem
-	}
-	return ""
-}
-
-func (x *SlurmReport) GetPools() []*SlurmPoolReport {
-	if x != nil {
-		return x.Pools
-	}
-	return nil
-}
-
-// SlurmPoolReport is the result of the test of a pool on a Slurm cluster.
-type SlurmPoolReport struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the pool.
-	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// The settings with which the pool was tested.
-	Slurm *SlurmPool `protobuf:"bytes,2,opt,name=slurm,proto3" json:"slurm,omitempty"`
-	// How a node of the partition isolates the work that it runs: `own_user`, `user_namespace` or `none`, as in `kind` of a
-	// node's boundary. Empty if the test could not run.
-	Isolation string `protobuf:"bytes,3,opt,name=isolation,proto3" json:"isolation,omitempty"`
-	// Why the pool cannot be used, or why its work is not isolated; null if neither is the case.
-	Problem *string `protobuf:"bytes,4,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
-	// Whether a node of the partition can run a job without network access.
-	ClosesNetwork bool `protobuf:"varint,5,opt,name=closes_network,json=closesNetwork,proto3" json:"closes_network,omitempty"`
-	// When the test ended.
-	TestedAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=tested_at,json=testedAt,proto3" json:"tested_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlurmPoolReport) Reset() {
-	*x = SlurmPoolReport{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlurmPoolReport) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlurmPoolReport) ProtoMessage() {}
-
-func (x *SlurmPoolReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlurmPoolReport.ProtoReflect.Descriptor instead.
-func (*SlurmPoolReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *SlurmPoolReport) GetPool() string {
-	if x != nil {
-		return x.Pool
-	}
-	return ""
-}
-
-func (x *SlurmPoolReport) GetSlurm() *SlurmPool {
-	if x != nil {
-		return x.Slurm
-	}
-	return nil
-}
-
-func (x *SlurmPoolReport) GetIsolation() string {
-	if x != nil {
-		return x.Isolation
-	}
-	return ""
-}
-
-func (x *SlurmPoolReport) GetProblem() string {
-	if x != nil && x.Problem != nil {
-		return *x.Problem
-	}
-	return ""
-}
-
-func (x *SlurmPoolReport) GetClosesNetwork() bool {
-	if x != nil {
-		return x.ClosesNetwork
-	}
-	return false
-}
-
-func (x *SlurmPoolReport) GetTestedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.TestedAt
-	}
-	return nil
-}
-
-// SlurmPartition is a partition of a Slurm cluster.
-type SlurmPartition struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the partition.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// State of the partition, such as `up`.
-	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// The number of nodes, in any state.
-	Nodes int32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Nodes that run nothing.
-	NodesIdle int32 `protobuf:"varint,4,opt,name=nodes_idle,json=nodesIdle,proto3" json:"nodes_idle,omitempty"`
-	// Nodes that are down or drained.
-	NodesDown int32 `protobuf:"varint,5,opt,name=nodes_down,json=nodesDown,proto3" json:"nodes_down,omitempty"`
-	// The number of GPUs of all nodes.
-	GpusTotal int32 `protobuf:"varint,6,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
-	// GPUs that Slurm has given to jobs, of Signalbox or others.
-	GpusUsed int32 `protobuf:"varint,7,opt,name=gpus_used,json=gpusUsed,proto3" json:"gpus_used,omitempty"`
-	// CPUs of the largest node.
-	CpusPerNode int32 `protobuf:"varint,8,opt,name=cpus_per_node,json=cpusPerNode,proto3" json:"cpus_per_node,omitempty"`
-	// Memory in bytes of the largest node.
-	MemoryBytesPerNode int64 `protobuf:"varint,9,opt,name=memory_bytes_per_node,json=memoryBytesPerNode,proto3" json:"memory_bytes_per_node,omitempty"`
-	// GPUs of the largest node.
-	GpusPerNode int32 `protobuf:"varint,10,opt,name=gpus_per_node,json=gpusPerNode,proto3" json:"gpus_per_node,omitempty"`
-	// Jobs that wait in the partition, of Signalbox or others.
-	JobsWaiting int32 `protobuf:"varint,11,opt,name=jobs_waiting,json=jobsWaiting,proto3" json:"jobs_waiting,omitempty"`
-	// The longest time in seconds that a job may run; 0 for no limit.
-	MaxTimeS      int64 `protobuf:"varint,12,opt,name=max_time_s,json=maxTimeS,proto3" json:"max_time_s,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlurmPartition) Reset() {
-	*x = SlurmPartition{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlurmPartition) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlurmPartition) ProtoMessage() {}
-
-func (x *SlurmPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlurmPartition.ProtoReflect.Descriptor instead.
-func (*SlurmPartition) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *SlurmPartition) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *SlurmPartition) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *SlurmPartition) GetNodes() int32 {
-	if x != nil {
-		return x.Nodes
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetNodesIdle() int32 {
-	if x != nil {
-		return x.NodesIdle
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetNodesDown() int32 {
-	if x != nil {
-		return x.NodesDown
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetGpusTotal() int32 {
-	if x != nil {
-		return x.GpusTotal
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetGpusUsed() int32 {
-	if x != nil {
-		return x.GpusUsed
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetCpusPerNode() int32 {
-	if x != nil {
-		return x.CpusPerNode
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetMemoryBytesPerNode() int64 {
-	if x != nil {
-		return x.MemoryBytesPerNode
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetGpusPerNode() int32 {
-	if x != nil {
-		return x.GpusPerNode
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetJobsWaiting() int32 {
-	if x != nil {
-		return x.JobsWaiting
-	}
-	return 0
-}
-
-func (x *SlurmPartition) GetMaxTimeS() int64 {
-	if x != nil {
-		return x.MaxTimeS
-	}
-	return 0
-}
-
 // Fleet is a group of nodes with one way of starting work.
 type Fleet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -567,7 +175,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +187,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +200,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Fleet) GetId() string {
@@ -730,7 +338,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +350,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +363,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Node) GetId() string {
@@ -920,7 +528,7 @@ type NodeBoundary struct {
 
 func (x *NodeBoundary) Reset() {
 	*x = NodeBoundary{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +540,7 @@ func (x *NodeBoundary) String() string {
 func (*NodeBoundary) ProtoMessage() {}
 
 func (x *NodeBoundary) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +553,7 @@ func (x *NodeBoundary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBoundary.ProtoReflect.Descriptor instead.
 func (*NodeBoundary) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NodeBoundary) GetKind() string {
@@ -1019,7 +627,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +639,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +652,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Drain) GetMode() DrainMode {
@@ -1077,7 +685,7 @@ type CreateFleetRequest struct {
 
 func (x *CreateFleetRequest) Reset() {
 	*x = CreateFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +697,7 @@ func (x *CreateFleetRequest) String() string {
 func (*CreateFleetRequest) ProtoMessage() {}
 
 func (x *CreateFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +710,7 @@ func (x *CreateFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateFleetRequest.ProtoReflect.Descriptor instead.
 func (*CreateFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateFleetRequest) GetName() string {
@@ -1139,7 +747,7 @@ type ListFleetsRequest struct {
 
 func (x *ListFleetsRequest) Reset() {
 	*x = ListFleetsRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +759,7 @@ func (x *ListFleetsRequest) String() string {
 func (*ListFleetsRequest) ProtoMessage() {}
 
 func (x *ListFleetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +772,7 @@ func (x *ListFleetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetsRequest.ProtoReflect.Descriptor instead.
 func (*ListFleetsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListFleetsRequest) GetLimit() int32 {
@@ -1192,7 +800,7 @@ type ListFleetsResponse struct {
 
 func (x *ListFleetsResponse) Reset() {
 	*x = ListFleetsResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +812,7 @@ func (x *ListFleetsResponse) String() string {
 func (*ListFleetsResponse) ProtoMessage() {}
 
 func (x *ListFleetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +825,7 @@ func (x *ListFleetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetsResponse.ProtoReflect.Descriptor instead.
 func (*ListFleetsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListFleetsResponse) GetFleets() []*Fleet {
@@ -1238,7 +846,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +858,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +871,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetFleetRequest) GetFleetId() string {
@@ -1292,7 +900,7 @@ type UpdateFleetRequest struct {
 
 func (x *UpdateFleetRequest) Reset() {
 	*x = UpdateFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +912,7 @@ func (x *UpdateFleetRequest) String() string {
 func (*UpdateFleetRequest) ProtoMessage() {}
 
 func (x *UpdateFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +925,7 @@ func (x *UpdateFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateFleetRequest.ProtoReflect.Descriptor instead.
 func (*UpdateFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateFleetRequest) GetFleetId() string {
@@ -1359,7 +967,7 @@ type DeleteFleetRequest struct {
 
 func (x *DeleteFleetRequest) Reset() {
 	*x = DeleteFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +979,7 @@ func (x *DeleteFleetRequest) String() string {
 func (*DeleteFleetRequest) ProtoMessage() {}
 
 func (x *DeleteFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +992,7 @@ func (x *DeleteFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFleetRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteFleetRequest) GetFleetId() string {
@@ -1409,7 +1017,7 @@ type ListJoinTokensRequest struct {
 
 func (x *ListJoinTokensRequest) Reset() {
 	*x = ListJoinTokensRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1029,7 @@ func (x *ListJoinTokensRequest) String() string {
 func (*ListJoinTokensRequest) ProtoMessage() {}
 
 func (x *ListJoinTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1042,7 @@ func (x *ListJoinTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJoinTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListJoinTokensRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListJoinTokensRequest) GetFleetId() string {
@@ -1469,7 +1077,7 @@ type ListJoinTokensResponse struct {
 
 func (x *ListJoinTokensResponse) Reset() {
 	*x = ListJoinTokensResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1089,7 @@ func (x *ListJoinTokensResponse) String() string {
 func (*ListJoinTokensResponse) ProtoMessage() {}
 
 func (x *ListJoinTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1102,7 @@ func (x *ListJoinTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJoinTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListJoinTokensResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListJoinTokensResponse) GetJoinTokens() []*JoinToken {
@@ -1517,7 +1125,7 @@ type RevokeJoinTokenRequest struct {
 
 func (x *RevokeJoinTokenRequest) Reset() {
 	*x = RevokeJoinTokenRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1137,7 @@ func (x *RevokeJoinTokenRequest) String() string {
 func (*RevokeJoinTokenRequest) ProtoMessage() {}
 
 func (x *RevokeJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1150,7 @@ func (x *RevokeJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RevokeJoinTokenRequest) GetFleetId() string {
@@ -1574,7 +1182,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1194,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1207,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateJoinTokenRequest) GetFleetId() string {
@@ -1653,7 +1261,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1665,7 +1273,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1678,7 +1286,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JoinToken) GetId() string {
@@ -1768,7 +1376,7 @@ type JoinFleetRequest struct {
 
 func (x *JoinFleetRequest) Reset() {
 	*x = JoinFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1388,7 @@ func (x *JoinFleetRequest) String() string {
 func (*JoinFleetRequest) ProtoMessage() {}
 
 func (x *JoinFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1401,7 @@ func (x *JoinFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinFleetRequest.ProtoReflect.Descriptor instead.
 func (*JoinFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JoinFleetRequest) GetToken() string {
@@ -1843,7 +1451,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1463,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1476,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Inventory) GetCpus() int32 {
@@ -1925,7 +1533,7 @@ type JoinFleetResponse struct {
 
 func (x *JoinFleetResponse) Reset() {
 	*x = JoinFleetResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +1545,7 @@ func (x *JoinFleetResponse) String() string {
 func (*JoinFleetResponse) ProtoMessage() {}
 
 func (x *JoinFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +1558,7 @@ func (x *JoinFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinFleetResponse.ProtoReflect.Descriptor instead.
 func (*JoinFleetResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JoinFleetResponse) GetNodeId() string {
@@ -2001,7 +1609,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +1621,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +1634,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListNodesRequest) GetLimit() int32 {
@@ -2054,7 +1662,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +1674,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +1687,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -2093,49 +1701,7 @@ var File_signalbox_jobs_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsignalbox/jobs/v1/fleet.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x96\x02\n" +
-	"\tSlurmPool\x12:\n" +
-	"\tpartition\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18@2\x11^[A-Za-z0-9_.-]+$R\tpartition\x124\n" +
-	"\aaccount\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18@2\x11^[A-Za-z0-9_.-]*$R\aaccount\x12,\n" +
-	"\x03qos\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15\x18@2\x11^[A-Za-z0-9_.-]*$R\x03qos\x123\n" +
-	"\x04user\x18\x04 \x01(\tB\x1f\xbaH\x1cr\x1a\x18 2\x16^([a-z_][a-z0-9_-]*)?$R\x04user\x124\n" +
-	"\x06folder\x18\x05 \x01(\tB\x1c\xbaH\x19r\x17\x10\x02\x18\x80\x042\x10^/[^\\x00-\\x1f]+$R\x06folder\"\xf7\x01\n" +
-	"\vSlurmReport\x12!\n" +
-	"\aversion\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\aversion\x12L\n" +
-	"\n" +
-	"partitions\x18\x02 \x03(\v2!.signalbox.jobs.v1.SlurmPartitionB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\n" +
-	"partitions\x12'\n" +
-	"\aproblem\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bH\x00R\aproblem\x88\x01\x01\x12B\n" +
-	"\x05pools\x18\x04 \x03(\v2\".signalbox.jobs.v1.SlurmPoolReportB\b\xbaH\x05\x92\x01\x02\x10@R\x05poolsB\n" +
-	"\n" +
-	"\b_problem\"\x9e\x02\n" +
-	"\x0fSlurmPoolReport\x12\x1b\n" +
-	"\x04pool\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04pool\x122\n" +
-	"\x05slurm\x18\x02 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\x12%\n" +
-	"\tisolation\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18\x10R\tisolation\x12'\n" +
-	"\aproblem\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bH\x00R\aproblem\x88\x01\x01\x12%\n" +
-	"\x0ecloses_network\x18\x05 \x01(\bR\rclosesNetwork\x127\n" +
-	"\ttested_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\btestedAtB\n" +
-	"\n" +
-	"\b_problem\"\x98\x03\n" +
-	"\x0eSlurmPartition\x12\x1b\n" +
-	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04name\x12\x1d\n" +
-	"\x05state\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05state\x12\x14\n" +
-	"\x05nodes\x18\x03 \x01(\x05R\x05nodes\x12\x1d\n" +
-	"\n" +
-	"nodes_idle\x18\x04 \x01(\x05R\tnodesIdle\x12\x1d\n" +
-	"\n" +
-	"nodes_down\x18\x05 \x01(\x05R\tnodesDown\x12\x1d\n" +
-	"\n" +
-	"gpus_total\x18\x06 \x01(\x05R\tgpusTotal\x12\x1b\n" +
-	"\tgpus_used\x18\a \x01(\x05R\bgpusUsed\x12\"\n" +
-	"\rcpus_per_node\x18\b \x01(\x05R\vcpusPerNode\x121\n" +
-	"\x15memory_bytes_per_node\x18\t \x01(\x03R\x12memoryBytesPerNode\x12\"\n" +
-	"\rgpus_per_node\x18\n" +
-	" \x01(\x05R\vgpusPerNode\x12!\n" +
-	"\fjobs_waiting\x18\v \x01(\x05R\vjobsWaiting\x12\x1c\n" +
-	"\n" +
-	"max_time_s\x18\f \x01(\x03R\bmaxTimeS\"\xb1\x03\n" +
+	"\x1dsignalbox/jobs/v1/fleet.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/slurm.proto\x1a\"signalbox/options/v1/options.proto\"\xb1\x03\n" +
 	"\x05Fleet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x120\n" +
@@ -2326,85 +1892,78 @@ func file_signalbox_jobs_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_signalbox_jobs_v1_fleet_proto_goTypes = []any{
 	(FleetKind)(0),                 // 0: signalbox.jobs.v1.FleetKind
 	(DrainMode)(0),                 // 1: signalbox.jobs.v1.DrainMode
-	(*SlurmPool)(nil),              // 2: signalbox.jobs.v1.SlurmPool
-	(*SlurmReport)(nil),            // 3: signalbox.jobs.v1.SlurmReport
-	(*SlurmPoolReport)(nil),        // 4: signalbox.jobs.v1.SlurmPoolReport
-	(*SlurmPartition)(nil),         // 5: signalbox.jobs.v1.SlurmPartition
-	(*Fleet)(nil),                  // 6: signalbox.jobs.v1.Fleet
-	(*Node)(nil),                   // 7: signalbox.jobs.v1.Node
-	(*NodeBoundary)(nil),           // 8: signalbox.jobs.v1.NodeBoundary
-	(*Drain)(nil),                  // 9: signalbox.jobs.v1.Drain
-	(*CreateFleetRequest)(nil),     // 10: signalbox.jobs.v1.CreateFleetRequest
-	(*ListFleetsRequest)(nil),      // 11: signalbox.jobs.v1.ListFleetsRequest
-	(*ListFleetsResponse)(nil),     // 12: signalbox.jobs.v1.ListFleetsResponse
-	(*GetFleetRequest)(nil),        // 13: signalbox.jobs.v1.GetFleetRequest
-	(*UpdateFleetRequest)(nil),     // 14: signalbox.jobs.v1.UpdateFleetRequest
-	(*DeleteFleetRequest)(nil),     // 15: signalbox.jobs.v1.DeleteFleetRequest
-	(*ListJoinTokensRequest)(nil),  // 16: signalbox.jobs.v1.ListJoinTokensRequest
-	(*ListJoinTokensResponse)(nil), // 17: signalbox.jobs.v1.ListJoinTokensResponse
-	(*RevokeJoinTokenRequest)(nil), // 18: signalbox.jobs.v1.RevokeJoinTokenRequest
-	(*CreateJoinTokenRequest)(nil), // 19: signalbox.jobs.v1.CreateJoinTokenRequest
-	(*JoinToken)(nil),              // 20: signalbox.jobs.v1.JoinToken
-	(*JoinFleetRequest)(nil),       // 21: signalbox.jobs.v1.JoinFleetRequest
-	(*Inventory)(nil),              // 22: signalbox.jobs.v1.Inventory
-	(*JoinFleetResponse)(nil),      // 23: signalbox.jobs.v1.JoinFleetResponse
-	(*ListNodesRequest)(nil),       // 24: signalbox.jobs.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),      // 25: signalbox.jobs.v1.ListNodesResponse
-	(*timestamppb.Timestamp)(nil),  // 26: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),          // 27: google.protobuf.Empty
+	(*Fleet)(nil),                  // 2: signalbox.jobs.v1.Fleet
+	(*Node)(nil),                   // 3: signalbox.jobs.v1.Node
+	(*NodeBoundary)(nil),           // 4: signalbox.jobs.v1.NodeBoundary
+	(*Drain)(nil),                  // 5: signalbox.jobs.v1.Drain
+	(*CreateFleetRequest)(nil),     // 6: signalbox.jobs.v1.CreateFleetRequest
+	(*ListFleetsRequest)(nil),      // 7: signalbox.jobs.v1.ListFleetsRequest
+	(*ListFleetsResponse)(nil),     // 8: signalbox.jobs.v1.ListFleetsResponse
+	(*GetFleetRequest)(nil),        // 9: signalbox.jobs.v1.GetFleetRequest
+	(*UpdateFleetRequest)(nil),     // 10: signalbox.jobs.v1.UpdateFleetRequest
+	(*DeleteFleetRequest)(nil),     // 11: signalbox.jobs.v1.DeleteFleetRequest
+	(*ListJoinTokensRequest)(nil),  // 12: signalbox.jobs.v1.ListJoinTokensRequest
+	(*ListJoinTokensResponse)(nil), // 13: signalbox.jobs.v1.ListJoinTokensResponse
+	(*RevokeJoinTokenRequest)(nil), // 14: signalbox.jobs.v1.RevokeJoinTokenRequest
+	(*CreateJoinTokenRequest)(nil), // 15: signalbox.jobs.v1.CreateJoinTokenRequest
+	(*JoinToken)(nil),              // 16: signalbox.jobs.v1.JoinToken
+	(*JoinFleetRequest)(nil),       // 17: signalbox.jobs.v1.JoinFleetRequest
+	(*Inventory)(nil),              // 18: signalbox.jobs.v1.Inventory
+	(*JoinFleetResponse)(nil),      // 19: signalbox.jobs.v1.JoinFleetResponse
+	(*ListNodesRequest)(nil),       // 20: signalbox.jobs.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),      // 21: signalbox.jobs.v1.ListNodesResponse
+	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
+	(*SlurmReport)(nil),            // 23: signalbox.jobs.v1.SlurmReport
+	(*emptypb.Empty)(nil),          // 24: google.protobuf.Empty
 }
 var file_signalbox_jobs_v1_fleet_proto_depIdxs = []int32{
-	5,  // 0: signalbox.jobs.v1.SlurmReport.partitions:type_name -> signalbox.jobs.v1.SlurmPartition
-	4,  // 1: signalbox.jobs.v1.SlurmReport.pools:type_name -> signalbox.jobs.v1.SlurmPoolReport
-	2,  // 2: signalbox.jobs.v1.SlurmPoolReport.slurm:type_name -> signalbox.jobs.v1.SlurmPool
-	26, // 3: signalbox.jobs.v1.SlurmPoolReport.tested_at:type_name -> google.protobuf.Timestamp
-	0,  // 4: signalbox.jobs.v1.Fleet.kind:type_name -> signalbox.jobs.v1.FleetKind
-	26, // 5: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
-	26, // 6: signalbox.jobs.v1.Fleet.last_seen_at:type_name -> google.protobuf.Timestamp
-	3,  // 7: signalbox.jobs.v1.Fleet.slurm:type_name -> signalbox.jobs.v1.SlurmReport
-	26, // 8: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
-	26, // 9: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	9,  // 10: signalbox.jobs.v1.Node.drain:type_name -> signalbox.jobs.v1.Drain
-	8,  // 11: signalbox.jobs.v1.Node.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
-	1,  // 12: signalbox.jobs.v1.Drain.mode:type_name -> signalbox.jobs.v1.DrainMode
-	26, // 13: signalbox.jobs.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 14: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
-	6,  // 15: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
-	20, // 16: signalbox.jobs.v1.ListJoinTokensResponse.join_tokens:type_name -> signalbox.jobs.v1.JoinToken
-	26, // 17: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	26, // 18: signalbox.jobs.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	26, // 19: signalbox.jobs.v1.JoinToken.revoked_at:type_name -> google.protobuf.Timestamp
-	22, // 20: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
-	7,  // 21: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
-	11, // 22: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
-	13, // 23: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
-	10, // 24: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
-	14, // 25: signalbox.jobs.v1.FleetService.UpdateFleet:input_type -> signalbox.jobs.v1.UpdateFleetRequest
-	15, // 26: signalbox.jobs.v1.FleetService.DeleteFleet:input_type -> signalbox.jobs.v1.DeleteFleetRequest
-	19, // 27: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
-	16, // 28: signalbox.jobs.v1.FleetService.ListJoinTokens:input_type -> signalbox.jobs.v1.ListJoinTokensRequest
-	18, // 29: signalbox.jobs.v1.FleetService.RevokeJoinToken:input_type -> signalbox.jobs.v1.RevokeJoinTokenRequest
-	21, // 30: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
-	24, // 31: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
-	12, // 32: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
-	6,  // 33: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
-	6,  // 34: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
-	6,  // 35: signalbox.jobs.v1.FleetService.UpdateFleet:output_type -> signalbox.jobs.v1.Fleet
-	27, // 36: signalbox.jobs.v1.FleetService.DeleteFleet:output_type -> google.protobuf.Empty
-	20, // 37: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
-	17, // 38: signalbox.jobs.v1.FleetService.ListJoinTokens:output_type -> signalbox.jobs.v1.ListJoinTokensResponse
-	27, // 39: signalbox.jobs.v1.FleetService.RevokeJoinToken:output_type -> google.protobuf.Empty
-	23, // 40: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
-	25, // 41: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
-	32, // [32:42] is the sub-list for method output_type
-	22, // [22:32] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	0,  // 0: signalbox.jobs.v1.Fleet.kind:type_name -> signalbox.jobs.v1.FleetKind
+	22, // 1: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
+	22, // 2: signalbox.jobs.v1.Fleet.last_seen_at:type_name -> google.protobuf.Timestamp
+	23, // 3: signalbox.jobs.v1.Fleet.slurm:type_name -> signalbox.jobs.v1.SlurmReport
+	22, // 4: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
+	22, // 5: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	5,  // 6: signalbox.jobs.v1.Node.drain:type_name -> signalbox.jobs.v1.Drain
+	4,  // 7: signalbox.jobs.v1.Node.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
+	1,  // 8: signalbox.jobs.v1.Drain.mode:type_name -> signalbox.jobs.v1.DrainMode
+	22, // 9: signalbox.jobs.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 10: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
+	2,  // 11: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
+	16, // 12: signalbox.jobs.v1.ListJoinTokensResponse.join_tokens:type_name -> signalbox.jobs.v1.JoinToken
+	22, // 13: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 14: signalbox.jobs.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	22, // 15: signalbox.jobs.v1.JoinToken.revoked_at:type_name -> google.protobuf.Timestamp
+	18, // 16: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
+	3,  // 17: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
+	7,  // 18: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
+	9,  // 19: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
+	6,  // 20: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
+	10, // 21: signalbox.jobs.v1.FleetService.UpdateFleet:input_type -> signalbox.jobs.v1.UpdateFleetRequest
+	11, // 22: signalbox.jobs.v1.FleetService.DeleteFleet:input_type -> signalbox.jobs.v1.DeleteFleetRequest
+	15, // 23: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
+	12, // 24: signalbox.jobs.v1.FleetService.ListJoinTokens:input_type -> signalbox.jobs.v1.ListJoinTokensRequest
+	14, // 25: signalbox.jobs.v1.FleetService.RevokeJoinToken:input_type -> signalbox.jobs.v1.RevokeJoinTokenRequest
+	17, // 26: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
+	20, // 27: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
+	8,  // 28: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
+	2,  // 29: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 30: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 31: signalbox.jobs.v1.FleetService.UpdateFleet:output_type -> signalbox.jobs.v1.Fleet
+	24, // 32: signalbox.jobs.v1.FleetService.DeleteFleet:output_type -> google.protobuf.Empty
+	16, // 33: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
+	13, // 34: signalbox.jobs.v1.FleetService.ListJoinTokens:output_type -> signalbox.jobs.v1.ListJoinTokensResponse
+	24, // 35: signalbox.jobs.v1.FleetService.RevokeJoinToken:output_type -> google.protobuf.Empty
+	19, // 36: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
+	21, // 37: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_fleet_proto_init() }
@@ -2412,23 +1971,22 @@ func file_signalbox_jobs_v1_fleet_proto_init() {
 	if File_signalbox_jobs_v1_fleet_proto != nil {
 		return
 	}
+	file_signalbox_jobs_v1_slurm_proto_init()
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[1].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[5].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[6].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[9].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[10].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[13].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[14].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[17].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[18].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_fleet_proto_rawDesc), len(file_signalbox_jobs_v1_fleet_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

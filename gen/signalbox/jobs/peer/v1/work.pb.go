@@ -387,7 +387,7 @@ var File_signalbox_jobs_peer_v1_work_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_peer_v1_work_proto_rawDesc = "" +
 	"\n" +
-	"!signalbox/jobs/peer/v1/work.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\"\xc5\x02\n" +
+	"!signalbox/jobs/peer/v1/work.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\x1csignalbox/jobs/v1/work.proto\x1a\"signalbox/options/v1/options.proto\"\xc5\x02\n" +
 	"\x0ePutWorkRequest\x12 \n" +
 	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
 	"\n" +

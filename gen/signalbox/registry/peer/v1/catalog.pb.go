@@ -1138,7 +1138,7 @@ var File_signalbox_registry_peer_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"C\n" +
+	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1csignalbox/jobs/v1/work.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"C\n" +
 	"\x14FindRunsInUseRequest\x12+\n" +
 	"\arun_ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10d\"\x06r\x04\x10\x01\x18@R\x06runIds\"0\n" +
 	"\x15FindRunsInUseResponse\x12\x17\n" +
