@@ -65,9 +65,13 @@ func (a *Agent) openCluster(works *host.Config, deps *host.Deps, d Deps) error {
 	if err != nil {
 		return err
 	}
+	commands, err := slurm.Count(slurm.NewCommands(a.cfg.Environ), d.Meter)
+	if err != nil {
+		return err
+	}
 	a.cluster = slurm.New(slurm.Config{
 		Folder: data, Shared: a.cfg.SlurmFolder, Agent: id, Program: program, Environ: a.cfg.Environ, Place: host.NewPlace(*works),
-	}, slurm.Deps{Commands: slurm.NewCommands(a.cfg.Environ), Clock: d.Clock, Log: d.Log})
+	}, slurm.Deps{Commands: commands, Clock: d.Clock, Log: d.Log})
 	works.Private = append(slices.Clip(works.Private), works.Data)
 	works.Data, deps.Runner = data, a.cluster
 	return nil

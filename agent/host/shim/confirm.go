@@ -12,19 +12,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// Doubt is why a command that was held back must not start.
-type Doubt struct {
+// UnconfirmedError is why a command that was held back must not start.
+type UnconfirmedError struct {
 	// Cause is CauseOrder if the command must not run any more, and CauseSilence if the control plane does not respond.
 	Cause   Cause
 	Message string
 }
 
 // Error implements error.
-func (d *Doubt) Error() string { return d.Message }
+func (e *UnconfirmedError) Error() string { return e.Message }
 
 // Confirm renews the lease of a command that a batch system has held back, before it starts: meanwhile, the control plane
-// may have given the work up and started another execution. The error is a *Doubt if the command must not start. Confirm
-// tries for the time within. A work without a lease may start.
+// may have given the work up and started another execution. The error is an *UnconfirmedError if the command must not
+// start. Confirm tries for the time within. A work without a lease may start.
 func Confirm(ctx context.Context, dir string, c clock.Clock, within time.Duration) error {
 	client := &http.Client{Timeout: renewTimeout}
 	deadline := c.Now().Add(within)
@@ -40,11 +40,11 @@ func Confirm(ctx context.Context, dir string, c clock.Clock, within time.Duratio
 		case err == nil && !lease.Stop:
 			return nil
 		case err == nil, (Control{}).StopRequested(dir):
-			return &Doubt{Cause: CauseOrder, Message: "a stop was requested before the command started"}
+			return &UnconfirmedError{Cause: CauseOrder, Message: "a stop was requested before the command started"}
 		case errors.Is(err, errRefused):
-			return &Doubt{Cause: CauseOrder, Message: "the control plane has given the work up before the command started"}
+			return &UnconfirmedError{Cause: CauseOrder, Message: "the control plane has given the work up before the command started"}
 		case c.Now().After(deadline):
-			return &Doubt{Cause: CauseSilence, Message: fmt.Sprintf(
+			return &UnconfirmedError{Cause: CauseSilence, Message: fmt.Sprintf(
 				"the control plane did not confirm within %s that the attempt should still run; make %s reachable from the node: %v", within, l.URL, err)}
 		}
 		if err := clock.Sleep(ctx, c, confirmAgain); err != nil {
@@ -57,7 +57,7 @@ func Confirm(ctx context.Context, dir string, c clock.Clock, within time.Duratio
 const confirmAgain = 2 * time.Second
 
 // Abstain records that the command in the folder was not started.
-func (d *Doubt) Abstain(dir string, now time.Time) error {
-	exit := Exit{Version: Version, Code: -1, Stopped: true, Cause: d.Cause, Message: d.Message, StartedAt: now, EndedAt: now}
+func (e *UnconfirmedError) Abstain(dir string, now time.Time) error {
+	exit := Exit{Version: Version, Code: -1, Stopped: true, Cause: e.Cause, Message: e.Message, StartedAt: now, EndedAt: now}
 	return localfile.WriteJSON(exitFile(dir), exit, localfile.PrivateMode)
 }

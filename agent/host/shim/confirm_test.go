@@ -17,7 +17,7 @@ func TestConfirm(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(s *leaseServer, dir string)
-		doubt  shim.Cause
+		unconfirmed  shim.Cause
 	}{
 		"wanted":          {func(*leaseServer, string) {}, ""},
 		"without lease":   {func(_ *leaseServer, dir string) { _ = os.Remove(filepath.Join(dir, "lease.json")) }, ""},
@@ -38,17 +38,17 @@ func TestConfirm(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- shim.Confirm(t.Context(), dir, now, time.Minute) }()
 			err := advanceUntil(t, now, done)
-			if c.doubt == "" {
+			if c.unconfirmed == "" {
 				require.NoError(t, err)
 				return
 			}
-			var doubt *shim.Doubt
-			require.ErrorAs(t, err, &doubt)
-			require.Equal(t, c.doubt, doubt.Cause)
-			require.NoError(t, doubt.Abstain(dir, now.Now()))
+			var unconfirmed *shim.UnconfirmedError
+			require.ErrorAs(t, err, &unconfirmed)
+			require.Equal(t, c.unconfirmed, unconfirmed.Cause)
+			require.NoError(t, unconfirmed.Abstain(dir, now.Now()))
 			var exit shim.Exit
 			require.NoError(t, shim.ReadExit(dir, &exit))
-			require.Equal(t, []any{-1, true, c.doubt, ""}, []any{exit.Code, exit.Stopped, exit.Cause, exit.Failure})
+			require.Equal(t, []any{-1, true, c.unconfirmed, ""}, []any{exit.Code, exit.Stopped, exit.Cause, exit.Failure})
 		})
 	}
 }

@@ -89,8 +89,8 @@ func (p Process) run(ctx context.Context, dir string) (status int, err error) {
 	}
 	if err := r.start(ctx); err != nil {
 		_, _ = fmt.Fprintln(p.Err, "rank:", err)
-		if doubt, ok := errors.AsType[*shim.Doubt](err); ok {
-			return 1, doubt.Abstain(r.own, p.Clock.Now())
+		if unconfirmed, ok := errors.AsType[*shim.UnconfirmedError](err); ok {
+			return 1, unconfirmed.Abstain(r.own, p.Clock.Now())
 		}
 		return 1, shim.Fail(r.own, p.Clock.Now(), err)
 	}
