@@ -16,8 +16,8 @@ import (
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(s *leaseServer, dir string)
-		unconfirmed  shim.Cause
+		change      func(s *leaseServer, dir string)
+		unconfirmed shim.Cause
 	}{
 		"wanted":          {func(*leaseServer, string) {}, ""},
 		"without lease":   {func(_ *leaseServer, dir string) { _ = os.Remove(filepath.Join(dir, "lease.json")) }, ""},
