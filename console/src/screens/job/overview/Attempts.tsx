@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
+import { visible } from "@/lib/untrusted";
 import type { Job } from "@/screens/jobs/job";
 import { Duration, ErrorNote, Nothing, Num, SkeletonLines, StateBadge, Time, UntrustedText } from "@/ui";
 import { type Attempt, useAttempts } from "../api";
@@ -14,7 +15,8 @@ export function Attempts({ job }: { job: Job }) {
   if (error && !data) return <ErrorNote error={error} />;
   if (!data) return <SkeletonLines lines={2} />;
   if (data.length === 0) return <p className="text-soft">{t("attempts.none")}</p>;
-  const columns = ["number", "state", "node", "started", "duration", "exit", "end"] as const;
+  const slurm = data.some((attempt) => attempt.batch_id);
+  const columns = ["number", "state", "node", ...(slurm ? ["slurm"] : []), "started", "duration", "exit", "end"];
   return (
     <div
       className="scroll-thin overflow-x-auto rounded-lg border bg-card"
@@ -35,7 +37,7 @@ export function Attempts({ job }: { job: Job }) {
         </thead>
         <tbody>
           {data.toReversed().map((attempt) => (
-            <Row key={attempt.number} attempt={attempt} />
+            <Row key={attempt.number} attempt={attempt} slurm={slurm} />
           ))}
         </tbody>
       </table>
@@ -43,7 +45,7 @@ export function Attempts({ job }: { job: Job }) {
   );
 }
 
-function Row({ attempt }: { attempt: Attempt }) {
+function Row({ attempt, slurm }: { attempt: Attempt; slurm: boolean }) {
   const { t } = useTranslation("job");
   const end = attempt.end_reason
     ? t(`end.${attempt.end_reason}`, { ns: "jobs", defaultValue: attempt.end_reason })
@@ -60,6 +62,11 @@ function Row({ attempt }: { attempt: Attempt }) {
         ) : null}
       </td>
       <td className={`${cell} font-mono text-xs`}>{attempt.node_id ? <Node id={attempt.node_id} /> : <Nothing />}</td>
+      {slurm ? (
+        <td className="h-8 min-w-24 px-2.5 font-mono text-xs">
+          <OnSlurm attempt={attempt} />
+        </td>
+      ) : null}
       <td className={`${cell} text-right`}>
         <Time at={attempt.starting_at ?? attempt.created_at} />
       </td>
@@ -89,6 +96,19 @@ function Node({ id }: { id: string }) {
     <Link to="/cluster/nodes/$id" params={{ id }} title={id} className="hover:underline">
       …{id.slice(-8)}
     </Link>
+  );
+}
+
+// OnSlurm is the id of an attempt in its Slurm cluster, with its nodes once it has some.
+function OnSlurm({ attempt }: { attempt: Attempt }) {
+  const { t } = useTranslation("job");
+  if (!attempt.batch_id) return <Nothing />;
+  const nodes = visible(attempt.batch_nodes.join(", "), 200).text;
+  return (
+    <span title={attempt.batch_nodes.join(", ")}>
+      <UntrustedText text={attempt.batch_id} longest={64} />
+      {nodes ? ` ${t("attempts.slurmNodes", { nodes })}` : null}
+    </span>
   );
 }
 
