@@ -56,7 +56,7 @@ export function SlurmPartitions({ partitions }: { partitions: readonly Partition
               )}
             </td>
             <td className={cell}>
-              {t("slurm.size", { gpus: p.gpus_per_node, cpus: p.cpus_per_node })},{" "}
+              {t("slurm.size", { count: p.gpus_per_node, cpus: p.cpus_per_node })},{" "}
               <Bytes value={p.memory_bytes_per_node} />
             </td>
           </tr>

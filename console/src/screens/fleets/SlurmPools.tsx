@@ -4,6 +4,7 @@ import { Badge, Button, Nothing, Time, UntrustedText } from "@/ui";
 import { cell, SlurmTable } from "./SlurmTable";
 import type { SlurmRow } from "./slurm";
 
+const narrow = "inline-block max-w-44 truncate align-bottom";
 const tones = { passed: "good", failed: "bad", exposed: "bad", untested: "info", unset: "warn" } as const;
 
 // SlurmPools is the table of a fleet's pools: how their jobs run, and the result of the test of each. Below a pool that
@@ -19,7 +20,6 @@ export function SlurmPools({ rows, onEdit }: { rows: readonly SlurmRow[]; onEdit
     t("slurm.folder"),
     t("slurm.test"),
     t("slurm.isolation"),
-    t("slurm.tested"),
     ...(onEdit ? [t("slurm.change")] : []),
   ];
   return (
@@ -50,22 +50,24 @@ function PoolRow({ row, onEdit }: { row: SlurmRow; onEdit?: (row: SlurmRow) => v
   return (
     <tr>
       <th scope="row" className={`${cell} font-medium`}>
-        <UntrustedText text={row.pool} longest={64} />
+        <UntrustedText text={row.pool} longest={64} className={narrow} />
       </th>
       {[set?.partition, set?.account, set?.qos, set?.user, set?.folder].map((value, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the columns have a fixed order
         <td key={at} className={cell}>
-          {value ? <UntrustedText text={value} longest={80} className="font-mono text-xs" /> : <Nothing />}
+          {value ? <UntrustedText text={value} longest={80} className={`${narrow} font-mono text-xs`} /> : <Nothing />}
         </td>
       ))}
       <td className={cell}>
         <Badge tone={tones[row.result]}>{t(`slurm.results.${row.result}`)}</Badge>
+        {row.testedAt ? (
+          <span className="ml-2 text-xs text-soft">
+            <Time at={row.testedAt} />
+          </span>
+        ) : null}
       </td>
       <td className={cell}>
         {row.isolation ? t(`boundaries.${row.isolation}`, { ns: "cluster", defaultValue: row.isolation }) : <Nothing />}
-      </td>
-      <td className={cell}>
-        <Time at={row.testedAt} />
       </td>
       {onEdit ? (
         <td className={cell}>

@@ -15,8 +15,8 @@ export function Attempts({ job }: { job: Job }) {
   if (error && !data) return <ErrorNote error={error} />;
   if (!data) return <SkeletonLines lines={2} />;
   if (data.length === 0) return <p className="text-soft">{t("attempts.none")}</p>;
-  const slurm = data.some((attempt) => attempt.batch_id);
-  const columns = ["number", "state", "node", ...(slurm ? ["slurm"] : []), "started", "duration", "exit", "end"];
+  const places = placesOf(data);
+  const columns = ["number", "state", ...places, "started", "duration", "exit", "end"];
   return (
     <div
       className="scroll-thin overflow-x-auto rounded-lg border bg-card"
@@ -37,7 +37,7 @@ export function Attempts({ job }: { job: Job }) {
         </thead>
         <tbody>
           {data.toReversed().map((attempt) => (
-            <Row key={attempt.number} attempt={attempt} slurm={slurm} />
+            <Row key={attempt.number} attempt={attempt} places={places} />
           ))}
         </tbody>
       </table>
@@ -45,7 +45,15 @@ export function Attempts({ job }: { job: Job }) {
   );
 }
 
-function Row({ attempt, slurm }: { attempt: Attempt; slurm: boolean }) {
+// placesOf returns the columns with where attempts run. The node of an attempt on Slurm is the host of its agent, so it is left
+// out if all attempts run there.
+function placesOf(attempts: readonly Attempt[]): ("node" | "slurm")[] {
+  const slurm = attempts.filter((attempt) => attempt.batch_id).length;
+  if (slurm === 0) return ["node"];
+  return slurm < attempts.length ? ["node", "slurm"] : ["slurm"];
+}
+
+function Row({ attempt, places }: { attempt: Attempt; places: readonly string[] }) {
   const { t } = useTranslation("job");
   const end = attempt.end_reason
     ? t(`end.${attempt.end_reason}`, { ns: "jobs", defaultValue: attempt.end_reason })
@@ -61,12 +69,17 @@ function Row({ attempt, slurm }: { attempt: Attempt; slurm: boolean }) {
           <span className="ml-2 text-soft">{t(`phase.${attempt.phase}`, { defaultValue: attempt.phase })}</span>
         ) : null}
       </td>
-      <td className={`${cell} font-mono text-xs`}>{attempt.node_id ? <Node id={attempt.node_id} /> : <Nothing />}</td>
-      {slurm ? (
-        <td className="h-8 min-w-24 px-2.5 font-mono text-xs">
-          <OnSlurm attempt={attempt} />
+      {places.map((place) => (
+        <td key={place} className={`${cell} font-mono text-xs`}>
+          {place === "slurm" ? (
+            <OnSlurm attempt={attempt} />
+          ) : attempt.node_id ? (
+            <Node id={attempt.node_id} />
+          ) : (
+            <Nothing />
+          )}
         </td>
-      ) : null}
+      ))}
       <td className={`${cell} text-right`}>
         <Time at={attempt.starting_at ?? attempt.created_at} />
       </td>
@@ -105,7 +118,7 @@ function OnSlurm({ attempt }: { attempt: Attempt }) {
   if (!attempt.batch_id) return <Nothing />;
   const nodes = visible(attempt.batch_nodes.join(", "), 200).text;
   return (
-    <span title={attempt.batch_nodes.join(", ")}>
+    <span title={nodes} className="inline-block max-w-60 truncate align-bottom">
       <UntrustedText text={attempt.batch_id} longest={64} />
       {nodes ? ` ${t("attempts.slurmNodes", { nodes })}` : null}
     </span>

@@ -55,5 +55,5 @@ it.each([
   );
   await screen.findByRole("table");
   expect(screen.queryByRole("columnheader", { name: "Slurm job" }) !== null).toBe(want !== null);
-  if (want) expect(screen.getAllByRole("cell")[3]?.textContent).toBe(want);
+  if (want) expect(screen.getAllByRole("cell")[2]?.textContent).toBe(want);
 });
