@@ -114,6 +114,9 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if s.renewals, err = assignment.NewRenewals(d.Meter); err != nil {
 		return nil, err
 	}
+	if err := cluster.RegisterGauges(d.Meter, d.Pool, d.Log); err != nil {
+		return nil, err
+	}
 	s.wire(refused)
 	return s, nil
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ const firstJourney = "find"
 
 // consoleJourneys are the other files of the folder journey, which describe them.
 func consoleJourneys() []string {
-	return []string{"first", "live", "runs", "tabs", "compare", "serve", "playground", "share", "hardware", "phone", "submit", "untrusted"}
+	return []string{"first", "live", "runs", "tabs", "compare", "serve", "playground", "share", "hardware", "phone", "submit", "untrusted", slurmJourney}
 }
 
 // requireJourneys walks journeys of users through the console: the first and one that the seed selects, all in a long test,
@@ -42,6 +43,9 @@ func requireJourneys(ctx context.Context, t *testing.T, s *testenv.Installation,
 	}
 	if slices.Contains(task.Journeys, demoJourney) {
 		task.IDs["demo"], task.IDs["demoPassword"] = startDemo(ctx, t, s.FreeAddress())
+	}
+	if slices.Contains(task.Journeys, slurmJourney) {
+		maps.Copy(task.IDs, startSlurm(ctx, t, s, task))
 	}
 	task.IDs["link"] = s.SignInLink(ctx)
 	task.IDs["signalbox"] = testenv.Bin(t, "signalbox")

@@ -16,7 +16,7 @@ import (
 // routeObjects are the ids of what the pages of the console show beside the objects of the loop.
 type routeObjects struct {
 	dataset, model, rubric, environment string
-	team, user, fleet, node             string
+	team, user, fleet, slurm, node      string
 	session, share, outside             string
 	// undocumented is whether this build has no documentation; its page then has an error status.
 	undocumented bool
@@ -52,6 +52,7 @@ func newRouteObjects(ctx context.Context, t *testing.T, l *e2eflow.Loop) routeOb
 		user: find("/api/admin/users", nil), node: find("/api/cluster/nodes", nil),
 		team:    create("/api/teams", map[string]any{"key": "crew", "name": "Crew"}).ID,
 		fleet:   create("/api/fleets", map[string]any{"name": l.Name, "kind": "agent", "pools": []string{l.Name}}).ID,
+		slurm:   create("/api/fleets", map[string]any{"name": "hpc", "kind": "slurm", "pools": []string{"hpc"}}).ID,
 		share:   create("/api/shares", map[string]any{"kind": "job", "target_ids": []string{l.Job.ID}}).Token,
 		outside: create("/api/runs", map[string]any{"name": "notebook", "project": "default"}).Run.ID,
 		rubric:  create("/api/rubrics", map[string]any{"name": l.Name}).ID,

@@ -136,6 +136,7 @@ func placeRoutes(_ *e2eflow.Loop, o routeObjects) []consoleRoute {
 		{Name: "fleet", Path: fleet},
 		{Name: "fleet-tokens", Path: fleet + "?view=tokens"},
 		{Name: "fleet-events", Path: fleet + "?view=events"},
+		{Name: "fleet-slurm", Path: "/fleets/" + o.slurm, Ready: "main table"},
 		{Name: "users", Path: "/admin/users"},
 		{Name: "user", Path: "/admin/users/" + o.user},
 		{Name: "hardware", Path: "/admin/hardware"},

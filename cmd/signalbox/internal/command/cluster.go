@@ -26,7 +26,9 @@ func fleetKind() kind {
 			{Name: "free", Path: "gpus_free", Right: true},
 			{Name: "unhealthy", Path: "gpus_unhealthy", Right: true, Wide: true},
 			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
+			{Name: "slurm", Wide: true, As: slurmSummary},
 		},
+		note: slurmNote,
 	}
 }
 
@@ -51,24 +53,10 @@ func nodeKind() kind {
 	}
 }
 
-func queueKind() kind {
-	return kind{one: "job", many: "queued jobs", path: "/api/cluster/queue", columns: []output.Column{
-		{Name: "position", Right: true},
-		{Name: "job", Path: "job_id"},
-		{Name: "name"},
-		{Name: "pools"},
-		{Name: "gpus", Right: true},
-		{Name: "priority", Right: true},
-		{Name: "reason", Path: "reason_detail"},
-		{Name: "waits", Path: "since", Right: true, As: output.Age},
-	}}
-}
-
 func (t *tool) fleets() *cobra.Command {
 	k := fleetKind()
 	return noun("fleets", groupCluster, "Fleets: groups of machines that run work", "signalbox fleets ls\nsignalbox fleets token lab > join-token", []string{"fleet"},
-		t.list(k, "List fleets", "signalbox fleets ls"),
-		t.get(k, "Show a fleet", "signalbox fleets get lab"),
+		t.list(k, "List fleets", "signalbox fleets ls"), t.getFleet(),
 		t.createFleet(),
 		t.update(k, "Change a fleet, or let it drain (admins)", "signalbox fleets update lab --state draining",
 			field{flag: "name", usage: "new name"}, field{flag: "state", usage: "active, draining or disabled"},
@@ -197,18 +185,6 @@ func (t *tool) pools() *cobra.Command {
 			}
 			return t.rows(p, "pools", poolColumns(), cluster.Pools)
 		},
-	}
-}
-
-func poolColumns() []output.Column {
-	return []output.Column{
-		{Name: "pool"},
-		{Name: "nodes", Right: true},
-		{Name: "ready", Path: "nodes_ready", Right: true},
-		{Name: "gpus", Path: "gpus_total", Right: true},
-		{Name: "free", Path: "gpus_free", Right: true},
-		{Name: "queued", Path: "jobs_queued", Right: true},
-		{Name: "isolation", Wide: true},
 	}
 }
 

@@ -33,7 +33,7 @@ func (t *tool) jobs() *cobra.Command {
 		[]string{"job"},
 		t.list(k, "List jobs, newest first", "signalbox jobs ls\nsignalbox jobs ls --state running --owner me -o wide\nsignalbox jobs ls --label team=nlp -o name",
 			jobFilters()...),
-		t.get(k, "Show a job", "signalbox jobs get my-job\nsignalbox jobs get my-job --jq .spec"),
+		t.getJob(),
 		t.events(k, "signalbox jobs events my-job"),
 		t.attempts(),
 		t.submit("signalbox jobs submit"),
@@ -90,22 +90,6 @@ func (t *tool) part(k kind, verb, path string, rows kind, short, example string)
 
 func (t *tool) events(k kind, example string) *cobra.Command {
 	return t.part(k, "events", "events", kind{one: "event", many: "events", columns: eventColumns()}, "List what happened to a "+k.one, example)
-}
-
-func (t *tool) attempts() *cobra.Command {
-	rows := kind{one: "attempt", many: "attempts", columns: []output.Column{
-		{Name: "number", Right: true},
-		{Name: "state"},
-		{Name: "phase"},
-		{Name: "node", Path: "node_id"},
-		{Name: "exit", Path: "exit_code", Right: true},
-		{Name: "reason", Path: "end_reason"},
-		{Name: "message"},
-		{Name: "started", Path: "starting_at", As: output.Time},
-		{Name: "ended", Path: "ended_at", As: output.Time},
-		{Name: "resumed_from", Wide: true},
-	}}
-	return t.part(jobKind(), "attempts", "attempts", rows, "List the attempts of a job", "signalbox jobs attempts my-job")
 }
 
 // act returns a command that changes an object by a POST without a body.

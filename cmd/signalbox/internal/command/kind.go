@@ -55,7 +55,8 @@ func jobKind() kind {
 		},
 		details: []output.Column{
 			{Name: "message"},
-			{Name: "queue", Path: "queue.reason_detail"},
+			{Name: "queue", As: waiting},
+			{Name: "slurm"},
 			{Name: "pools", Path: "spec.resources.pools.0.pool"},
 			{Name: "warnings"},
 			{Name: "created", Path: "created_at", As: output.Time},

@@ -20,8 +20,8 @@ const ownID = "job_01kab3c4d5e6f7g8h9j0kmnpqr"
 // ownServer is an installation that runs one job, whose end the test states.
 type ownServer struct {
 	pools, end, attempts, log string
-	// queued are the details of the queue that the job has first, each for one request.
-	queued []string
+	// queued are the details of the queue that the job has first, each for one request, and held the reasons of Slurm that follow.
+	queued, held []string
 	// reading is called when the log is read, and keeps it open if it is set.
 	reading func()
 
@@ -54,6 +54,11 @@ func (s *ownServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if len(s.queued) > 0 {
 			fmt.Fprintf(w, `{"id":%q,"state":"queued","queue":{"reason":"pool_capacity","reason_detail":%q}}`, ownID, s.queued[0])
 			s.queued = s.queued[1:]
+			return
+		}
+		if len(s.held) > 0 {
+			fmt.Fprintf(w, `{"id":%q,"state":"scheduled","queue":%s}`, ownID, s.held[0])
+			s.held = s.held[1:]
 			return
 		}
 		fmt.Fprintf(w, `{"id":%q,"name":"train","ended_at":"2026-01-31T10:00:00Z",%s}`, ownID, s.end)
@@ -195,9 +200,11 @@ func TestRun_statesWhyItWaits(t *testing.T) {
 	t.Parallel()
 	s := newOwnServer()
 	s.queued = []string{"", "no room", "no room"}
+	s.held = []string{"null", `{"reason":"Priority","reason_detail":""}`, `{"reason":"Resources","reason_detail":"soon"}`}
 	got := newHarness(t, s.ServeHTTP).run("run", "--folder", filesIn(t, "train.py", "print(1)"), "--", "python", "train.py")
 	require.Equal(t, 0, got.code, got.err)
 	require.Equal(t, 1, strings.Count(got.err, "job train waits: no room\n"), got.err)
+	require.Contains(t, got.err, "job train waits: no room\njob train waits: Slurm: Priority\njob train waits: Slurm: Resources; soon\n")
 	require.Equal(t, "epoch 1\nx is 0.05\n", got.out)
 }
 

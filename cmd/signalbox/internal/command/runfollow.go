@@ -70,24 +70,34 @@ func (t *tool) followOwn(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 	return t.endOfOwn(cmd, c, last)
 }
 
-// awaitPlace waits until a job is not queued any more, and states why it waits.
+// awaitPlace waits until a job has a place: until it is not queued any more, and no Slurm cluster holds it. It states why the job waits.
 func (t *tool) awaitPlace(ctx context.Context, c *client.Client, job ownJob) error {
 	const first, longest = 200 * time.Millisecond, 5 * time.Second
-	stated := ""
+	stated, state := "", ""
 	for pause := first; ; pause = min(2*pause, longest) {
 		var now struct {
 			State string `json:"state"`
 			Queue *struct {
+				Reason string `json:"reason"`
 				Detail string `json:"reason_detail"`
 			} `json:"queue"`
 		}
 		err := t.Watcher(c).Retry(ctx, func() error { return c.Get(ctx, jobKind().at(job.ID), nil, &now) })
-		if err != nil || now.State != "queued" {
+		if err != nil || now.State != "queued" && now.State != "scheduled" {
 			return err
 		}
-		if now.Queue != nil && now.Queue.Detail != "" && now.Queue.Detail != stated {
-			stated = now.Queue.Detail
-			t.Say("job %s waits: %s", job.Name, stated)
+		if now.Queue != nil && (now.Queue.Detail != "" || heldBySlurm(now.Queue.Reason)) {
+			why := now.Queue.Detail
+			if heldBySlurm(now.Queue.Reason) {
+				why = whyWaits(now.Queue.Reason, now.Queue.Detail)
+			}
+			if why != stated {
+				stated = why
+				t.Say("job %s waits: %s", job.Name, stated)
+			}
+		}
+		if now.State != state {
+			state, pause = now.State, first // a job that was placed usually starts soon
 		}
 		if clock.Sleep(ctx, t.Clock, pause) != nil {
 			return context.Cause(ctx)

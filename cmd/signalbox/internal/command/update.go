@@ -2,8 +2,6 @@ package command
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,33 +83,6 @@ func labels(flag string, texts []string) (map[string]string, error) {
 		out[key] = value
 	}
 	return out, nil
-}
-
-// pool returns the command that changes the settings of a pool.
-func (t *tool) pool() *cobra.Command {
-	fields := []field{
-		{flag: "isolation", usage: "required or none"},
-		{flag: "on-silence", usage: "continue or stop: what works do when their node is silent"},
-		{flag: "default-memory-gb", usage: "memory of a work that requests none", number: true},
-	}
-	cmd := t.update(kind{one: "pool", many: "pools"}, "Change the settings of a pool (admins)", "signalbox cluster pool default --isolation required", fields...)
-	cmd.Use = "pool POOL"
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		body, err := changes(cmd, fields)
-		if err != nil {
-			return err
-		}
-		if len(body) == 0 {
-			return errNoChange()
-		}
-		c, err := t.Client()
-		if err != nil {
-			return err
-		}
-		return t.send(cmd, c, http.MethodPatch, "/api/cluster/pools/"+url.PathEscape(args[0]), body, t.showObject([]output.Column{{Name: "pool"}, {Name: "isolation"}, {Name: "default_memory_gb"}, {Name: "on_silence"}}))
-	}
-	return cmd
 }
 
 func (t *tool) keys() *cobra.Command {

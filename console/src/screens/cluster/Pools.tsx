@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { Badge, type Column, EmptyState, Num, Table, UntrustedText } from "@/ui";
+import { Badge, type Column, EmptyState, Nothing, Num, Table, UntrustedText } from "@/ui";
 import type { Pool } from "./api";
 
 const idOf = (pool: Pool) => pool.pool;
@@ -59,6 +59,12 @@ function usePoolColumns(): Column<Pool>[] {
             {t(`isolations.${p.isolation}`, { defaultValue: p.isolation })}
           </Badge>
         ),
+      },
+      {
+        id: "slurm",
+        header: t("slurm"),
+        width: "minmax(7rem,0.8fr)",
+        cell: (p) => (p.slurm ? <UntrustedText text={p.slurm.partition} longest={64} /> : <Nothing />),
       },
       {
         id: "silence",

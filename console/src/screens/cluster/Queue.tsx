@@ -3,6 +3,8 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { byOffset, usePages } from "@/api/pages";
+import { visible } from "@/lib/untrusted";
+import { heldBySlurm } from "@/screens/jobs/job";
 import {
   type Column,
   Duration,
@@ -73,6 +75,21 @@ export function Queue({ pools, pool }: { pools: readonly Pool[]; pool: string | 
   );
 }
 
+// Reason is why a job waits. Slurm's own reason is shown as it is, with its detail.
+function Reason({ entry }: { entry: QueueEntry }) {
+  const { t } = useTranslation("cluster");
+  const detail = entry.reason_detail ?? undefined;
+  if (!heldBySlurm(entry.reason)) {
+    return <span title={detail}>{t(`why.${entry.reason}`, { defaultValue: entry.reason })}</span>;
+  }
+  return (
+    <span title={detail}>
+      {t("slurmReason", { reason: visible(entry.reason, 128).text })}{" "}
+      {detail ? <UntrustedText text={detail} longest={300} className="text-soft" /> : null}
+    </span>
+  );
+}
+
 function useQueueColumns(): Column<QueueEntry>[] {
   const { t } = useTranslation("cluster");
   return useMemo(
@@ -116,11 +133,7 @@ function useQueueColumns(): Column<QueueEntry>[] {
         id: "reason",
         header: t("reason"),
         width: "minmax(14rem,2fr)",
-        cell: (entry) => (
-          <span title={entry.reason_detail ?? undefined}>
-            {t(`why.${entry.reason}`, { defaultValue: entry.reason })}
-          </span>
-        ),
+        cell: (entry) => <Reason entry={entry} />,
       },
       {
         id: "since",

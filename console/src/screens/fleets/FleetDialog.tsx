@@ -2,9 +2,11 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { problemOf } from "@/api/error";
-import { Field, Input } from "@/ui";
+import { Field, Input, Select } from "@/ui";
 import { FormDialog } from "@/ui/FormDialog";
 import { type Fleet, poolsOf, useFleetsChanged } from "./api";
+
+const kinds = ["agent", "slurm"] as const;
 
 // FleetDialog creates a fleet, or changes the given one.
 export function FleetDialog({
@@ -19,6 +21,7 @@ export function FleetDialog({
   const { t } = useTranslation("fleets");
   const changed = useFleetsChanged();
   const [name, setName] = useState(fleet?.name ?? "");
+  const [kind, setKind] = useState<(typeof kinds)[number]>("agent");
   const [pools, setPools] = useState(fleet?.pools.join(", ") ?? "default");
   const save = async () => {
     const values = { name: name.trim(), pools: poolsOf(pools) };
@@ -27,7 +30,7 @@ export function FleetDialog({
       await changed();
       return;
     }
-    const created = await call(api.POST("/api/fleets", { body: { ...values, kind: "agent" } }));
+    const created = await call(api.POST("/api/fleets", { body: { ...values, kind } }));
     await changed();
     onCreated?.(created.id);
   };
@@ -53,6 +56,18 @@ export function FleetDialog({
               />
             )}
           </Field>
+          {fleet ? null : (
+            <Field label={t("kind")} hint={kind === "slurm" ? t("kindHint") : undefined}>
+              {(control) => (
+                <Select
+                  id={control.id}
+                  value={kind}
+                  onChange={setKind}
+                  options={kinds.map((value) => ({ value, label: t(`kinds.${value}`) }))}
+                />
+              )}
+            </Field>
+          )}
           <Field label={t("pools")} hint={t("poolsHint")} error={problemOf(error, "body", "pools")}>
             {(control) => (
               <Input

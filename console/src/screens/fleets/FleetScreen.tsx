@@ -12,10 +12,11 @@ import { type Fleet, useFleet, versionsOf } from "./api";
 import { fleetRoute, fleetViews } from "./area";
 import { FleetActions } from "./FleetActions";
 import { JoinTokens } from "./JoinTokens";
+import { SlurmView } from "./SlurmView";
 
 export function FleetScreen() {
   const { id } = fleetRoute.useParams();
-  const { view = "nodes" } = fleetRoute.useSearch();
+  const search = fleetRoute.useSearch();
   const { t } = useTranslation("fleets");
   const navigate = useNavigate({ from: fleetRoute.fullPath });
   const { data: fleet, error, refetch } = useFleet(id);
@@ -24,6 +25,9 @@ export function FleetScreen() {
     return <SkeletonLines lines={6} className="max-w-2xl p-6" />;
   }
   const admin = session.user?.role === "admin";
+  const slurm = fleet.kind === "slurm";
+  const views = fleetViews.filter((v) => (v === "slurm" ? slurm : v === "nodes" || admin));
+  const view = views.find((v) => v === search.view) ?? (slurm ? "slurm" : "nodes");
   return (
     <>
       <PageHeader
@@ -34,17 +38,19 @@ export function FleetScreen() {
       <div className="px-4 pb-4 md:px-6">
         <Facts fleet={fleet} />
       </div>
-      {admin ? (
+      {views.length > 1 ? (
         <ViewTabs
           label={t("views")}
           value={view}
           onChange={(next) => void navigate({ to: ".", search: (s) => ({ ...s, view: next }) })}
-          views={fleetViews.map((value) => ({ value, label: t(`view.${value}`) }))}
+          views={views.map((value) => ({ value, label: t(`view.${value}`) }))}
         />
       ) : null}
-      {admin && view === "tokens" ? (
+      {view === "slurm" ? (
+        <SlurmView fleet={fleet} />
+      ) : view === "tokens" ? (
         <JoinTokens fleet={fleet} />
-      ) : admin && view === "events" ? (
+      ) : view === "events" ? (
         <div className="px-4 py-4 md:px-6">
           <Audited kind="fleet" id={fleet.id} />
         </div>

@@ -7,6 +7,7 @@ import { byOffset, usePages } from "@/api/pages";
 import { session } from "@/auth/browser";
 import { firstFleetCommand } from "@/lib/commands";
 import {
+  Badge,
   Button,
   type Column,
   EmptyState,
@@ -21,6 +22,7 @@ import {
 } from "@/ui";
 import { every, type Fleet } from "./api";
 import { FleetDialog } from "./FleetDialog";
+import { troubled } from "./slurm";
 
 const size = 100;
 const idOf = (fleet: Fleet) => fleet.id;
@@ -93,8 +95,13 @@ function useFleetColumns(): Column<Fleet>[] {
       {
         id: "kind",
         header: t("kind"),
-        width: "7rem",
-        cell: (fleet) => t(`kinds.${fleet.kind}`, { defaultValue: fleet.kind }),
+        width: "9rem",
+        cell: (fleet) => (
+          <span className="inline-flex items-center gap-2">
+            {t(`kinds.${fleet.kind}`, { defaultValue: fleet.kind })}
+            {troubled(fleet) ? <Badge tone="bad">{t("troubled")}</Badge> : null}
+          </span>
+        ),
       },
       {
         id: "pools",

@@ -18,7 +18,7 @@ const listRoute = createRoute({
   component: lazyRouteComponent(() => import("./FleetsScreen"), "FleetsScreen"),
 });
 
-export const fleetViews = ["nodes", "tokens", "events"] as const;
+export const fleetViews = ["slurm", "nodes", "tokens", "events"] as const;
 export type FleetView = (typeof fleetViews)[number];
 
 export const fleetRoute = createRoute({

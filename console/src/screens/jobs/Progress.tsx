@@ -1,13 +1,15 @@
 import { useTranslation } from "react-i18next";
 import { plain } from "@/lib/untrusted";
 import { Nothing, UntrustedText } from "@/ui";
-import { hasEnded, type Job } from "./job";
+import { hasEnded, heldBySlurm, type Job } from "./job";
 
 // Progress shows in a few words how far a job is: its place in the queue, its attempt or how it ended.
 export function Progress({ job }: { job: Job }) {
   const { t } = useTranslation("jobs");
   if (job.queue) {
-    const reason = t(`queue.${job.queue.reason}`, { defaultValue: job.queue.reason });
+    const reason = heldBySlurm(job.queue.reason)
+      ? t("slurmReason", { reason: plain(job.queue.reason) })
+      : t(`queue.${job.queue.reason}`, { defaultValue: job.queue.reason });
     const place = job.queue.position > 0 ? t("place", { position: job.queue.position }) : "";
     return (
       <span className="text-soft" title={plain(job.queue.reason_detail)}>

@@ -33,6 +33,13 @@ export function poolsOf(job: Job): string[] {
   return [...new Set((specOf(job).resources?.pools ?? []).flatMap((p) => p.pool ?? []))];
 }
 
+const ownReasons = ["new", "account_quota", "team_quota", "pool_capacity", "isolation", "priority", "backoff"];
+
+// heldBySlurm reports whether the reason for which a job waits is one of Slurm, which has the job then.
+export function heldBySlurm(reason: string): boolean {
+  return reason !== "" && !ownReasons.includes(reason);
+}
+
 export const actions = ["pause", "resume", "stop"] as const;
 export type Action = (typeof actions)[number];
 

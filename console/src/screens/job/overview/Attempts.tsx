@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
+import { visible } from "@/lib/untrusted";
 import type { Job } from "@/screens/jobs/job";
 import { Duration, ErrorNote, Nothing, Num, SkeletonLines, StateBadge, Time, UntrustedText } from "@/ui";
 import { type Attempt, useAttempts } from "../api";
@@ -14,7 +15,8 @@ export function Attempts({ job }: { job: Job }) {
   if (error && !data) return <ErrorNote error={error} />;
   if (!data) return <SkeletonLines lines={2} />;
   if (data.length === 0) return <p className="text-soft">{t("attempts.none")}</p>;
-  const columns = ["number", "state", "node", "started", "duration", "exit", "end"] as const;
+  const places = placesOf(data);
+  const columns = ["number", "state", ...places, "started", "duration", "exit", "end"];
   return (
     <div
       className="scroll-thin overflow-x-auto rounded-lg border bg-card"
@@ -35,7 +37,7 @@ export function Attempts({ job }: { job: Job }) {
         </thead>
         <tbody>
           {data.toReversed().map((attempt) => (
-            <Row key={attempt.number} attempt={attempt} />
+            <Row key={attempt.number} attempt={attempt} places={places} />
           ))}
         </tbody>
       </table>
@@ -43,7 +45,15 @@ export function Attempts({ job }: { job: Job }) {
   );
 }
 
-function Row({ attempt }: { attempt: Attempt }) {
+// placesOf returns the columns with where attempts run. The node of an attempt on Slurm is the host of its agent, so it is left
+// out if all attempts run there.
+function placesOf(attempts: readonly Attempt[]): ("node" | "slurm")[] {
+  const slurm = attempts.filter((attempt) => attempt.batch_id).length;
+  if (slurm === 0) return ["node"];
+  return slurm < attempts.length ? ["node", "slurm"] : ["slurm"];
+}
+
+function Row({ attempt, places }: { attempt: Attempt; places: readonly string[] }) {
   const { t } = useTranslation("job");
   const end = attempt.end_reason
     ? t(`end.${attempt.end_reason}`, { ns: "jobs", defaultValue: attempt.end_reason })
@@ -59,7 +69,17 @@ function Row({ attempt }: { attempt: Attempt }) {
           <span className="ml-2 text-soft">{t(`phase.${attempt.phase}`, { defaultValue: attempt.phase })}</span>
         ) : null}
       </td>
-      <td className={`${cell} font-mono text-xs`}>{attempt.node_id ? <Node id={attempt.node_id} /> : <Nothing />}</td>
+      {places.map((place) => (
+        <td key={place} className={`${cell} font-mono text-xs`}>
+          {place === "slurm" ? (
+            <OnSlurm attempt={attempt} />
+          ) : attempt.node_id ? (
+            <Node id={attempt.node_id} />
+          ) : (
+            <Nothing />
+          )}
+        </td>
+      ))}
       <td className={`${cell} text-right`}>
         <Time at={attempt.starting_at ?? attempt.created_at} />
       </td>
@@ -89,6 +109,19 @@ function Node({ id }: { id: string }) {
     <Link to="/cluster/nodes/$id" params={{ id }} title={id} className="hover:underline">
       …{id.slice(-8)}
     </Link>
+  );
+}
+
+// OnSlurm is the id of an attempt in its Slurm cluster, with its nodes once it has some.
+function OnSlurm({ attempt }: { attempt: Attempt }) {
+  const { t } = useTranslation("job");
+  if (!attempt.batch_id) return <Nothing />;
+  const nodes = visible(attempt.batch_nodes.join(", "), 200).text;
+  return (
+    <span title={nodes} className="inline-block max-w-60 truncate align-bottom">
+      <UntrustedText text={attempt.batch_id} longest={64} />
+      {nodes ? ` ${t("attempts.slurmNodes", { nodes })}` : null}
+    </span>
   );
 }
 

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { cx } from "@/lib/cx";
-import type { Job } from "@/screens/jobs/job";
+import { heldBySlurm, type Job } from "@/screens/jobs/job";
 import { Num, Time, UntrustedText } from "@/ui";
 import { areaTabs } from "../tabs";
 
@@ -25,17 +25,26 @@ export function Why({ job }: { job: Job }) {
 
 function Waiting({ job, queue }: { job: Job; queue: NonNullable<Job["queue"]> }) {
   const { t } = useTranslation("job");
+  const held = heldBySlurm(queue.reason);
   return (
-    <Note title={t("why.waits")} tone="neutral">
+    <Note title={held ? t("why.slurmHolds") : t("why.waits")} tone="neutral">
       <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1">
-        <Row name={t("why.position")}>
-          {queue.position > 0 ? (
-            <Num value={queue.position} />
-          ) : (
-            <span className="text-soft">{t("why.noPosition")}</span>
-          )}
-        </Row>
-        <Row name={t("why.gate")}>{t(`queue.${queue.reason}`, { ns: "jobs", defaultValue: queue.reason })}</Row>
+        {held ? (
+          <Row name={t("why.slurmReason")}>
+            <UntrustedText text={queue.reason} longest={256} />
+          </Row>
+        ) : (
+          <>
+            <Row name={t("why.position")}>
+              {queue.position > 0 ? (
+                <Num value={queue.position} />
+              ) : (
+                <span className="text-soft">{t("why.noPosition")}</span>
+              )}
+            </Row>
+            <Row name={t("why.gate")}>{t(`queue.${queue.reason}`, { ns: "jobs", defaultValue: queue.reason })}</Row>
+          </>
+        )}
         {queue.reason_detail ? (
           <Row name={t("why.detail")}>
             <UntrustedText text={queue.reason_detail} longest={2000} />
@@ -45,7 +54,7 @@ function Waiting({ job, queue }: { job: Job; queue: NonNullable<Job["queue"]> })
           <Time at={queue.since ?? job.created_at} />
         </Row>
       </dl>
-      <p className="mt-1.5 text-xs text-soft">{t("why.noEstimate")}</p>
+      <p className="mt-1.5 text-xs text-soft">{held ? t("why.heldBySlurm") : t("why.noEstimate")}</p>
     </Note>
   );
 }
