@@ -191,23 +191,39 @@ func (a *attempt) act(ctx context.Context, id string, requested *stop) error {
 	return nil
 }
 
-// locate finds the nodes that are down if the job has ended because of its nodes.
+// locate finds the nodes that are down if the job has ended because of its nodes, and why they are.
 func (a *attempt) locate(ctx context.Context) {
 	if !a.job.infrastructure() || a.job.Nodes == "" || a.located {
 		return
 	}
 	a.located = true
-	out, err := a.deps.Commands.Run(ctx, "sinfo", "--noheader", "--Node", "--nodes="+a.job.Nodes, "--format=%N|%T")
+	out, err := a.deps.Commands.Run(ctx, "sinfo", "--noheader", "--Node", "--nodes="+a.job.Nodes, "--format=%N|%T|%E")
 	if err != nil {
 		return // the message names all nodes of the job
 	}
-	var names []string
-	for line := range strings.Lines(string(out)) {
-		if name, state, ok := strings.Cut(strings.TrimSpace(line), "|"); ok && down(state) && !slices.Contains(names, name) {
-			names = append(names, name)
+	a.downNodes = strings.Join(downNodes(string(out)), ", ")
+}
+
+// downNodes reads lines with the name, the state and the reason of nodes, and describes those that are down. While Slurm
+// cleans up the job on a node that is down, it shows another state, such as mixed; but such a node has a reason.
+func downNodes(text string) (found []string) {
+	const fields = 3
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSpace(line), "|", fields)
+		if len(f) != fields {
+			continue
+		}
+		node := f[0]
+		if reason := given(f[2]); reason != "" && reason != "none" {
+			node += " (" + reason + ")"
+		} else if !down(f[1]) {
+			continue
+		}
+		if !slices.Contains(found, node) { // a node has a line for each of its partitions
+			found = append(found, node)
 		}
 	}
-	a.downNodes = strings.Join(names, ", ")
+	return found
 }
 
 // command runs a command. A failure is logged; the caller repeats the command later, or the ranks do without it.

@@ -127,3 +127,10 @@ func TestAttempt_forgottenJob(t *testing.T) {
 	require.Equal(t, executor.ReasonLost, ends[3].Reason)
 	require.Contains(t, ends[3].Message, "does not know job 7")
 }
+
+// The message about a failed node names it with its reason, also while Slurm cleans up the job there.
+func TestDownNodes(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"n2 (no power)", "n3 (Not responding)", "n5"}, downNodes("n1|mixed|none\nn1|mixed|none\n"+
+		"n2|mixed|no power\nn2|mixed|no power\nn3|down*|Not responding\nn4|idle|none\nn5|down|none\na message\n"))
+}
