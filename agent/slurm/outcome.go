@@ -37,13 +37,13 @@ func (a *attempt) end(requested *stop) *host.End {
 		return nil
 	}
 	end := a.first()
-	if requested != nil || whole && !failed(&end.Exit) {
+	if requested != nil || whole && !failed(&end.Exit) && !end.Exit.Stopped {
 		return &end
 	}
 	if whole && a.wholeAt.IsZero() {
 		a.wholeAt = a.deps.Clock.Now()
 	}
-	// The end of the job may explain the failure, so wait for it.
+	// The end of the job may explain the failure or the signal, so wait for it.
 	const most = 20 * time.Second
 	seen, _ := a.latest()
 	unknown := a.overAt.IsZero() && a.absent == 0 && seen.problem == nil && clock.Since(a.deps.Clock, a.wholeAt) < most
@@ -111,7 +111,7 @@ func (a *attempt) explain(end *host.End) bool {
 		return true
 	case over && a.job.infrastructure(),
 		over && a.job.State == "CANCELLED" && a.killedAt.IsZero() && !ownFailure(*end),
-		!end.Found || !failed(&exit):
+		!end.Found || !failed(&exit) && !exit.Stopped:
 		end.Reason, end.Message = executor.ReasonLost, a.lost()
 		return true
 	}
