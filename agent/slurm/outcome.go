@@ -37,13 +37,13 @@ func (a *attempt) end(requested *stop) *host.End {
 		return nil
 	}
 	end := a.first()
-	if requested != nil || whole && !failed(&end.Exit) {
+	if requested != nil || whole && !failed(&end.Exit) && !end.Exit.Stopped {
 		return &end
 	}
 	if whole && a.wholeAt.IsZero() {
 		a.wholeAt = a.deps.Clock.Now()
 	}
-	// The end of the job may explain the failure, so wait for it.
+	// The end of the job may explain the failure or the signal, so wait for it.
 	const most = 20 * time.Second
 	seen, _ := a.latest()
 	unknown := a.overAt.IsZero() && a.absent == 0 && seen.problem == nil && clock.Since(a.deps.Clock, a.wholeAt) < most
@@ -111,7 +111,7 @@ func (a *attempt) explain(end *host.End) bool {
 		return true
 	case over && a.job.infrastructure(),
 		over && a.job.State == "CANCELLED" && a.killedAt.IsZero() && !ownFailure(*end),
-		!end.Found || !failed(&exit):
+		!end.Found || !failed(&exit) && !exit.Stopped:
 		end.Reason, end.Message = executor.ReasonLost, a.lost()
 		return true
 	}
@@ -191,23 +191,39 @@ func (a *attempt) act(ctx context.Context, id string, requested *stop) error {
 	return nil
 }
 
-// locate finds the nodes that are down if the job has ended because of its nodes.
+// locate finds the nodes that are down if the job has ended because of its nodes, and why they are.
 func (a *attempt) locate(ctx context.Context) {
 	if !a.job.infrastructure() || a.job.Nodes == "" || a.located {
 		return
 	}
 	a.located = true
-	out, err := a.deps.Commands.Run(ctx, "sinfo", "--noheader", "--Node", "--nodes="+a.job.Nodes, "--format=%N|%T")
+	out, err := a.deps.Commands.Run(ctx, "sinfo", "--noheader", "--Node", "--nodes="+a.job.Nodes, "--format=%N|%T|%E")
 	if err != nil {
 		return // the message names all nodes of the job
 	}
-	var names []string
-	for line := range strings.Lines(string(out)) {
-		if name, state, ok := strings.Cut(strings.TrimSpace(line), "|"); ok && down(state) && !slices.Contains(names, name) {
-			names = append(names, name)
+	a.downNodes = strings.Join(downNodes(string(out)), ", ")
+}
+
+// downNodes reads lines with the name, the state and the reason of nodes, and describes those that are down. While Slurm
+// cleans up the job on a node that is down, it shows another state, such as mixed; but such a node has a reason.
+func downNodes(text string) (found []string) {
+	const fields = 3
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSpace(line), "|", fields)
+		if len(f) != fields {
+			continue
+		}
+		node := f[0]
+		if reason := given(f[2]); reason != "" && reason != "none" {
+			node += " (" + reason + ")"
+		} else if !down(f[1]) {
+			continue
+		}
+		if !slices.Contains(found, node) { // a node has a line for each of its partitions
+			found = append(found, node)
 		}
 	}
-	a.downNodes = strings.Join(names, ", ")
+	return found
 }
 
 // command runs a command. A failure is logged; the caller repeats the command later, or the ranks do without it.

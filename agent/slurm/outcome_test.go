@@ -21,6 +21,7 @@ func TestAttempt_end(t *testing.T) {
 		return &shim.Exit{Code: code, StartedAt: began, EndedAt: began.Add(after)}
 	}
 	stopped := func(after time.Duration) *shim.Exit { e := exit(3, after); e.Stopped = true; return e }
+	left := func(after time.Duration) *shim.Exit { e := exit(0, after); e.Stopped = true; return e }
 	killed := func(after time.Duration) *shim.Exit { e := exit(-1, after); e.Signal = 9; return e }
 	type want struct {
 		none    bool
@@ -55,6 +56,18 @@ func TestAttempt_end(t *testing.T) {
 		"node failed": {
 			ranks: []*shim.Exit{stopped(1), nil}, state: "NODE_FAIL", want: want{found: true, code: 3, reason: executor.ReasonLost, message: "NODE_FAIL"},
 		},
+		"signal before Slurm has ended the job": {ranks: []*shim.Exit{left(1)}, want: want{none: true}},
+		"node failed, and the command left with 0": {
+			ranks: []*shim.Exit{left(1)}, state: "NODE_FAIL", want: want{found: true, reason: executor.ReasonLost, message: "NODE_FAIL"},
+		},
+		"preempted, and the command left with 0": {
+			ranks: []*shim.Exit{left(1)}, state: "PREEMPTED", want: want{found: true, reason: executor.ReasonLost, message: "PREEMPTED"},
+		},
+		"time limit, and the command left with 0": {
+			ranks: []*shim.Exit{left(59 * time.Minute)}, state: "COMPLETED", limit: time.Hour,
+			want: want{found: true, reason: executor.ReasonDeadline, message: "time limit"},
+		},
+		"requested stop, and the command left with 0": {ranks: []*shim.Exit{left(1)}, requested: true, want: want{found: true}},
 		"peer of a failed node fails": {
 			ranks: []*shim.Exit{exit(1, 1), nil}, state: "NODE_FAIL", want: want{found: true, code: 1, reason: executor.ReasonLost, message: "NODE_FAIL"},
 		},
@@ -126,4 +139,11 @@ func TestAttempt_forgottenJob(t *testing.T) {
 	require.NotNil(t, ends[3])
 	require.Equal(t, executor.ReasonLost, ends[3].Reason)
 	require.Contains(t, ends[3].Message, "does not know job 7")
+}
+
+// The message about a failed node names it with its reason, also while Slurm cleans up the job there.
+func TestDownNodes(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"n2 (no power)", "n3 (Not responding)", "n5"}, downNodes("n1|mixed|none\nn1|mixed|none\n"+
+		"n2|mixed|no power\nn2|mixed|no power\nn3|down*|Not responding\nn4|idle|none\nn5|down|none\na message\n"))
 }

@@ -3,6 +3,7 @@ package slurmtest
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,7 +102,8 @@ func (m *machine) tail() string {
 	return string(bytes.TrimSpace(raw))
 }
 
-// hosts returns the machines' /etc/hosts: that of the system, and the names of all machines.
+// hosts returns the machines' /etc/hosts: that of the system, and the names of all machines. As in other clusters, the
+// names stand for addresses at which the machines reach each other, and not for the loopback interface.
 func (c *Cluster) hosts() string {
 	c.t.Helper()
 	raw, err := os.ReadFile(filepath.Join("/etc", "hosts"))
@@ -110,5 +112,18 @@ func (c *Cluster) hosts() string {
 	for i := range c.config.Nodes {
 		names = append(names, nodeName(i))
 	}
-	return string(raw) + "\n127.0.0.1 " + strings.Join(names, " ") + "\n"
+	return string(raw) + "\n" + c.address() + " " + strings.Join(names, " ") + "\n"
+}
+
+// address returns an address of this machine, which is a loopback address only if there is no other one.
+func (c *Cluster) address() string {
+	c.t.Helper()
+	all, err := net.InterfaceAddrs()
+	require.NoError(c.t, err)
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() && ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+	}
+	return "127.0.0.1"
 }
