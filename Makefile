@@ -8,6 +8,8 @@ DEMO ?=
 CHAOS_FAULTS ?= 200
 # How often make chaos kills the bundled database server while runs report.
 CHAOS_KILLS ?= 50
+# How often make chaos kills the agent of a Slurm cluster.
+CHAOS_SLURM ?= 200
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
@@ -24,7 +26,7 @@ help:
 	@echo "make stress  the tests of each package again and again beside two busy loops, then all tests once (some two hours)"
 	@echo "make race    like make test, with the race detector"
 	@echo "make e2e     end-to-end tests with signalboxd and with one process per service: training, serving, the console, the guides, ways out"
-	@echo "make chaos   kill each process in each stage of training and serving; restart and kill all parts CHAOS_FAULTS (200) times, the database CHAOS_KILLS (50) times"
+	@echo "make chaos   kill each process in each stage of training and serving; restart and kill all parts CHAOS_FAULTS (200) times, the database CHAOS_KILLS (50) times, the agent of a Slurm cluster CHAOS_SLURM (200) times"
 	@echo "make soak    load an installation for SOAK (default 60m), with all retention ages divided by 1,000, and check that it does not grow"
 	@echo "make schemathesis  50 random requests, valid and invalid, to every API operation"
 	@echo "make identity  tests of sign-in and access control, with all samples"
@@ -92,7 +94,7 @@ soak: build
 
 chaos: build
 	@scripts/tools/postgres.sh > /dev/null
-	@CHAOS=all CHAOS_FAULTS=$(CHAOS_FAULTS) CHAOS_KILLS=$(CHAOS_KILLS) CHAOS_SATURATION=$${CHAOS_SATURATION:-10m} CHAOS_AWAY=$${CHAOS_AWAY:-10m} CHAOS_PREVIOUS="$$(scripts/previous.sh)" go test -count=1 -timeout 240m -v ./test/chaos/...
+	@CHAOS=all CHAOS_FAULTS=$(CHAOS_FAULTS) CHAOS_KILLS=$(CHAOS_KILLS) CHAOS_SLURM=$(CHAOS_SLURM) CHAOS_SATURATION=$${CHAOS_SATURATION:-10m} CHAOS_AWAY=$${CHAOS_AWAY:-10m} CHAOS_PREVIOUS="$$(scripts/previous.sh)" go test -count=1 -timeout 240m -v ./test/chaos/...
 
 identity: build
 	@scripts/tools/postgres.sh > /dev/null

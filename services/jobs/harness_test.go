@@ -67,7 +67,7 @@ func newHarness(t *testing.T, change ...func(*jobs.Config)) *harness {
 		t: t, bus: rpc.Memory(rpc.ClientOptions{Clock: clk}), ids: ids, keys: authn.StaticKeys(clk, key.Public()),
 		signer: authn.NewSigner(clk, func() string { return ids.New(id.TokenRow) }, func() authn.SigningKey { return key }),
 		db:     pgtest.New(t, pgtest.Schema{Name: jobs.Name, Migrations: jobs.Migrations()}),
-		people: newAccounts(), catalog: newCatalog(), ingest: &fakeIngest{closed: make(chan *ingestpeerv1.CloseRunRequest, 100)},
+		people: newAccounts(), catalog: newCatalog(), ingest: &fakeIngest{closed: make(chan *ingestpeerv1.CloseRunRequest, 1000)},
 		cfg: jobs.Config{
 			DefaultGPULimit: 8, DefaultTeamGPULimit: 64, NodeLease: time.Second, FenceTimeout: 90 * time.Second, JoinTimeout: time.Hour, SchedulerInterval: 200 * time.Millisecond, SlurmWorks: 200,
 			ImageRegistries: []string{"registry.example:5000", "ghcr.io"},

@@ -9,6 +9,10 @@
 // part has three faults. If CHAOS_FAULTS is set, it is the number of planned restarts, and also of kills, of all
 // parts together. The test of a slow engine (hung_test.go) takes 20 seconds, or the duration in CHAOS_SATURATION. The
 // control plane is away for 12 seconds, or for the duration in CHAOS_AWAY (lease_test.go).
+//
+// The agent of a Slurm cluster is killed in each stage of an attempt (slurm_stages_test.go), 20 times, or CHAOS_SLURM
+// times. Of the ways in which the fence of an attempt on Slurm ends (slurm_fence_test.go), the seed selects one; CHAOS=all
+// runs all.
 package chaos
 
 import (

@@ -72,7 +72,8 @@ type master struct {
 // agreeWithin is how long the ranks wait for rank 0, whose node may start later.
 const agreeWithin = 10 * time.Minute
 
-// agree returns the address of the main process. Rank 0 chooses it, and the others wait for it.
+// agree returns the address of the main process. Rank 0 chooses it, and the others wait for it, unless the attempt is
+// stopped before.
 func (r *rankProcess) agree(ctx context.Context) (m master, err error) {
 	path := filepath.Join(r.dir, "master.json")
 	if r.rank == 0 {
@@ -89,7 +90,7 @@ func (r *rankProcess) agree(ctx context.Context) (m master, err error) {
 			return m, err
 		}
 		if (shim.Control{}).StopRequested(r.own) {
-			return m, errors.New("the attempt was stopped before rank 0 started")
+			return m, nil // the shim starts nothing
 		}
 		if r.Clock.Now().After(deadline) {
 			return m, fmt.Errorf("rank 0 did not start within %s; see slurm.log in the folder of the attempt", agreeWithin)
