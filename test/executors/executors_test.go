@@ -28,8 +28,6 @@ type executor interface {
 	fail(j *job, node string) (message string)
 	// repair brings a node back.
 	repair(h *harness, node string)
-	// linkRanks makes sure that the ranks of a job with two nodes reach each other.
-	linkRanks(h *harness)
 	// servers are the programs on which the executor depends and that may restart while jobs run, with their restarts.
 	servers(h *harness) map[string]func()
 	// logs returns the logs of the executor's own programs.

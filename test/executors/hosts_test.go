@@ -1,10 +1,7 @@
 package executors
 
 import (
-	"net/http"
 	"syscall"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
@@ -97,18 +94,6 @@ func (e *hosts) fail(j *job, node string) (message string) {
 func (e *hosts) repair(h *harness, node string) {
 	e.byName[node].Start()
 	e.awaitReady(h)
-}
-
-// linkRanks turns the isolation of works off. The ranks of a job have different users, and on one machine works of other
-// users cannot be reached.
-func (e *hosts) linkRanks(h *harness) {
-	h.Helper()
-	require.NoError(h, h.admin.Do(h.Context(), http.MethodPatch, "/api/cluster/pools/"+pool, map[string]string{"isolation": "none"}, nil))
-	for _, a := range e.agents() {
-		a.Kill()
-		a.Set("SERVICE_AGENT_ISOLATION=none")
-		a.Start()
-	}
 }
 
 func (e *hosts) servers(h *harness) map[string]func() {

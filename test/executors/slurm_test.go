@@ -78,8 +78,6 @@ func (e *slurmCluster) repair(h *harness, node string) {
 	e.awaitReady(h)
 }
 
-func (e *slurmCluster) linkRanks(*harness) {} // they have the same user, so they do
-
 func (e *slurmCluster) servers(h *harness) map[string]func() {
 	return map[string]func(){
 		"control plane": h.restartControlPlane,

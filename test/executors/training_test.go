@@ -132,9 +132,8 @@ func (j *job) request(verb string) error {
 // reach waits until the job is in the state.
 func (j *job) reach(state string) {
 	j.Helper()
-	require.NoError(j, j.AwaitState(j.Context(), state), j.tail())
-	if j.Job.State != state {
-		require.FailNow(j, "the job is "+j.Job.State+", not "+state, "%+v\n%s%s", j.attempts(), strings.Join(j.log(), "\n"), j.tail())
+	if err := j.AwaitState(j.Context(), state); err != nil || j.Job.State != state {
+		require.FailNow(j, "the job is "+j.Job.State+", not "+state, "%v %+v\n%s%s", err, j.attempts(), strings.Join(j.log(), "\n"), j.tail())
 	}
 }
 
@@ -158,11 +157,15 @@ func (j *job) continues(attempts int) {
 	require.Zero(j, *all[attempts-1].ExitCode, "%+v%s", all, j.tail())
 }
 
-// log returns the lines of the job's log.
-func (j *job) log() (lines []string) {
+// log returns the lines of the job's log so far.
+func (j *job) log() (texts []string) {
 	j.Helper()
-	require.NoError(j, j.FollowLogs(j.Context(), func(line e2eflow.LogLine) { lines = append(lines, line.Text) }))
-	return lines
+	var lines []e2eflow.LogLine
+	require.NoError(j, j.Client.Get(j.Context(), "/api/jobs/"+j.Job.ID+"/logs", nil, &lines))
+	for _, line := range lines {
+		texts = append(texts, line.Text)
+	}
+	return texts
 }
 
 // requireSteps requires that the chart has each step exactly once.
