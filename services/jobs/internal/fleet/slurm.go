@@ -175,6 +175,9 @@ func (s *Slurm) Waits(pools []string) string {
 		return "the agent of the Slurm fleet cannot reach Slurm: " + s.Report.Problem
 	}
 	for _, pool := range pools {
+		if p := s.Partition(pool); p != nil && (strings.HasPrefix(p.State, "drain") || strings.HasPrefix(p.State, "inact")) {
+			return fmt.Sprintf("partition %s of pool %s accepts no jobs now: Slurm reports it as %s", p.Name, pool, p.State)
+		}
 		if s.test(pool) == nil {
 			return fmt.Sprintf("pool %s is not tested yet; the agent of its Slurm fleet tests it with a short job", pool)
 		}

@@ -32,6 +32,10 @@ func TestSlurm_Permits(t *testing.T) {
 	unreachable.Report.Problem = "slurmctld does not respond"
 	changed := tested(required, fleet.SlurmTest{Isolation: "own_user"})
 	changed.Report.Pools[0].Slurm.Partition = "old"
+	drained := tested(required, fleet.SlurmTest{Isolation: "own_user"})
+	drained.Report.Partitions[0].State = "drain"
+	down := tested(required, fleet.SlurmTest{Isolation: "own_user"})
+	down.Report.Partitions[0].State = "down"
 	for name, c := range map[string]struct {
 		slurm            *fleet.Slurm
 		refusal, waiting string
@@ -46,6 +50,8 @@ func TestSlurm_Permits(t *testing.T) {
 		"not tested":             {changed, "", "pool gpu is not tested yet"},
 		"no report":              {&fleet.Slurm{Pools: changed.Pools}, "", "pool gpu is not tested yet"},
 		"no settings":            {&fleet.Slurm{}, "", "pool gpu has no Slurm settings yet; an admin sets them with PATCH /api/cluster/pools/gpu"},
+		"partition is drained":   {drained, "", "partition gpu of pool gpu accepts no jobs now: Slurm reports it as drain"},
+		"partition is down":      {down, "", ""},
 		"Slurm is down":          {unreachable, "", "cannot reach Slurm: slurmctld does not respond"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ const (
 	ExitLost     = "lost"
 	ExitStopped  = "stopped"
 	ExitStart    = "start"
+	ExitDeadline = "deadline"
 )
 
 func worse(a, b Exit) bool { return badness(a) > badness(b) }

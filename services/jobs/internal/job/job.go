@@ -48,13 +48,14 @@ func (s State) Placed() bool {
 }
 
 // Edges returns the allowed state changes. They may skip states, because an agent that was disconnected reports late.
-// Within an attempt a job never moves back, except that an abandoned pause returns it to running.
+// Within an attempt a job never moves back, except that an abandoned pause returns it to running. A job is stopped without
+// having been stopping if a batch system ends it at its time limit.
 func Edges() map[State][]State {
 	return map[State][]State{
 		Queued:    {Scheduled, Stopped, Failed},
-		Scheduled: {Queued, Starting, Running, Stopping, Succeeded, Failed},
-		Starting:  {Queued, Running, Stopping, Succeeded, Failed},
-		Running:   {Queued, Pausing, Stopping, Succeeded, Failed},
+		Scheduled: {Queued, Starting, Running, Stopping, Succeeded, Failed, Stopped},
+		Starting:  {Queued, Running, Stopping, Succeeded, Failed, Stopped},
+		Running:   {Queued, Pausing, Stopping, Succeeded, Failed, Stopped},
 		Pausing:   {Queued, Running, Paused, Stopping, Succeeded, Failed},
 		Paused:    {Queued, Stopped},
 		Stopping:  {Stopped, Succeeded, Failed},

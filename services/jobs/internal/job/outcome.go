@@ -33,6 +33,7 @@ type Outcome struct {
 //   - a reported success counts, because a crash during teardown does not undo it;
 //   - an attempt that its agent stopped is queued again without counting as a retry, even if the training reported a
 //     failure;
+//   - an attempt that a batch system ended at its time limit is stopped, whatever its exit code;
 //   - a reported failure takes precedence over any exit code;
 //   - without a report the exit code decides.
 func Judge(j *Job, a *Attempt, exit gang.Exit) Outcome {
@@ -52,6 +53,8 @@ func judgeEnd(j *Job, a *Attempt, exit gang.Exit) Outcome {
 		return succeeded(exit)
 	case exit.Reason == gang.ExitStopped:
 		return Outcome{State: Queued, Reason: ReasonExecutorLost, Message: messageOr(exit, "the node's agent stopped the attempt"), Planned: true}
+	case exit.Reason == gang.ExitDeadline:
+		return Outcome{State: Stopped, Reason: ReasonTimeLimit, Message: messageOr(exit, "the batch system ended the attempt at its time limit")}
 	case a.ReportedEnd == string(Failed):
 		return reportedFailure(a, exit)
 	}

@@ -38,6 +38,8 @@ func TestJudge_outcomeTable(t *testing.T) {
 		"environment":              {job.Starting, "", gang.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
 		"out of memory":            {job.Running, "", gang.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "the job exceeded its memory limit"}},
 		"command not started":      {job.Starting, "", gang.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the job's command could not be started"}},
+		"batch limit and 0":        {job.Running, "", gang.Exit{Reason: "deadline", Message: "Slurm ended it"}, 1, job.Outcome{State: job.Stopped, Reason: "time_limit", Message: "Slurm ended it"}},
+		"batch limit and failed":   {job.Running, "failed", gang.Exit{Code: 1, Reason: "deadline"}, 1, job.Outcome{State: job.Stopped, Reason: "time_limit", Message: "the batch system ended the attempt at its time limit"}},
 		"stopping and succeeded":   {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed"}},
 		"stopping and stopped":     {job.Stopping, "succeeded", gang.Exit{Reason: "stopped"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner or an editor of its project"}},
 		"stopping and lost":        {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner or an editor of its project"}},
