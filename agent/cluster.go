@@ -55,10 +55,7 @@ func (a *Agent) openCluster(works *host.Config, deps *host.Deps, d Deps) error {
 		return err
 	}
 	data := filepath.Join(a.cfg.SlurmFolder, "signalbox-"+id)
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return fmt.Errorf("create the agent's folder in SERVICE_AGENT_SLURM_FOLDER: %w", err)
-	}
-	if err := checkOwn(data); err != nil {
+	if err := shareFolder(a.cfg.SlurmFolder, data, filepath.Join(a.cfg.Data, "slurm-folder")); err != nil {
 		return err
 	}
 	program, err := shareProgram(a.cfg.Exec[0], filepath.Join(data, "bin"))
@@ -116,6 +113,49 @@ func agentID(path string, random io.Reader) (string, error) {
 	}
 	text := hex.EncodeToString(id)
 	return text, localfile.Write(path, []byte(text+"\n"), localfile.PrivateMode)
+}
+
+// shareFolder creates the agent's folder in the shared one. The file known, on the host of the agent, names the folder that an
+// earlier agent has created. That folder must still be there: otherwise the shared file system is not mounted, and the agent
+// would not find its works.
+func shareFolder(shared, folder, known string) error {
+	if err := checkShared(shared); err != nil {
+		return err
+	}
+	before, err := os.ReadFile(known)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the name of the agent's shared folder: %w", err)
+	}
+	if strings.TrimSpace(string(before)) == folder && !slurm.Marked(folder) {
+		return fmt.Errorf("the agent's folder %s does not exist any more; mount the shared file system, or, if the folder was removed on purpose, remove %s", folder, known)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("create the agent's folder in SERVICE_AGENT_SLURM_FOLDER: %w", err)
+	}
+	if err := checkOwn(folder); err != nil {
+		return err
+	}
+	if err := slurm.Mark(folder); err != nil {
+		return err
+	}
+	return localfile.Write(known, []byte(folder+"\n"), localfile.PrivateMode)
+}
+
+// checkShared returns an error if other users may rename or remove the agent's folder in the shared one. They could put
+// another folder in its place, from which the nodes would run programs as the agent's user.
+func checkShared(shared string) error {
+	info, err := os.Stat(shared)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is created for this user alone
+	}
+	if err != nil {
+		return fmt.Errorf("inspect SERVICE_AGENT_SLURM_FOLDER: %w", err)
+	}
+	const others = 0o022
+	if info.Mode().Perm()&others != 0 && info.Mode()&fs.ModeSticky == 0 {
+		return fmt.Errorf("other users can rename folders in SERVICE_AGENT_SLURM_FOLDER %s; remove their right to write, or set the sticky bit: chmod +t %[1]s", shared)
+	}
+	return nil
 }
 
 // checkOwn returns an error unless the folder is one that only the agent's user can enter. Another user of the cluster could

@@ -46,18 +46,20 @@ func TestConfig_Validate_slurm(t *testing.T) {
 func TestAgent_slurmFolder(t *testing.T) {
 	t.Parallel()
 	data, shared := t.TempDir(), t.TempDir()
-	open := func() {
+	open := func() error {
 		a, err := agent.New(agent.Config{
 			Data: data, Environments: environments(t), Hostname: "here", JoinToken: secret.New(joinToken), Exec: []string{os.Args[0], "shim"},
 			Environ: os.Environ(), Version: "test", Isolation: "none", RunsOn: "slurm", SlurmFolder: shared,
 		}, agent.Deps{
 			Clock: clock.Real(), Rand: rand.Reader, Jitter: func() float64 { return 0 }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		})
-		require.NoError(t, err)
-		require.NoError(t, a.Close())
+		if err != nil {
+			return err
+		}
+		return a.Close()
 	}
-	open()
-	open()
+	require.NoError(t, open())
+	require.NoError(t, open())
 	folders, err := filepath.Glob(filepath.Join(shared, "signalbox-*", "works"))
 	require.NoError(t, err)
 	require.Len(t, folders, 1)
@@ -68,4 +70,15 @@ func TestAgent_slurmFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, info.Mode()&0o100)
 	require.NoDirExists(t, filepath.Join(data, "works"))
+
+	require.NoError(t, os.Chmod(shared, 0o777))
+	require.ErrorContains(t, open(), "other users can rename folders in SERVICE_AGENT_SLURM_FOLDER")
+	require.NoError(t, os.Chmod(shared, 0o777|os.ModeSticky))
+	require.NoError(t, open())
+	mounted := filepath.Dir(folders[0])
+	require.NoError(t, os.Rename(mounted, mounted+"-away"))
+	require.ErrorContains(t, open(), "mount the shared file system")
+	require.NoDirExists(t, mounted, "an agent that finds none of its works must not start")
+	require.NoError(t, os.Rename(mounted+"-away", mounted))
+	require.NoError(t, open())
 }

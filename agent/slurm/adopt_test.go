@@ -2,6 +2,9 @@ package slurm_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/agent/slurm"
 	"github.com/signalbox-dev/signalbox/test/slurmtest"
 )
@@ -209,4 +214,35 @@ func TestHeldAttempt_givenUp(t *testing.T) {
 		require.Equal(t, executor.ReasonStopped, b.exit(w.Key).Reason)
 	}
 	require.NoFileExists(t, seen)
+}
+
+// While the control plane does not respond, no rank starts. Such an attempt can be stopped, and it has never run.
+func TestUnconfirmedAttempt_stopped(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, slurmtest.Config{Nodes: 1})
+	var requests atomic.Int32
+	plane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/cluster/leases/renew" {
+			requests.Add(1)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(plane.Close)
+	seen := filepath.Join(t.TempDir(), "seen")
+	w := b.attempt("wrk_a", "touch "+seen, 1)
+	w.Attempt.IngestEndpoint = plane.URL + "/api/ingest"
+	b.apply(w)
+	b.until("the rank waits for the control plane", func() bool { return requests.Load() > 1 })
+	w.Desired = executor.DesiredStopped
+	b.apply(w)
+	exit := b.exit(w.Key)
+	require.Equal(t, executor.ReasonStopped, exit.Reason)
+	require.True(t, b.observe(w.Key).RunningAt.IsZero(), "the command has never run")
+	require.NoFileExists(t, seen)
+	dir := host.RankDir(filepath.Join(b.dir, "works", w.String(), "run"), 0)
+	var recorded shim.Exit
+	require.NoError(t, shim.ReadExit(dir, &recorded), "the rank must record its end, so that the agent need not wait")
+	require.True(t, recorded.Stopped)
 }

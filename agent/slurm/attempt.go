@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
@@ -92,10 +91,8 @@ func (r *Runner) Discard(ctx context.Context, dir string) error {
 	return nil
 }
 
-// owns reports whether the job is one of the execution. Its comment may have been extended by the cluster.
-func (r *Runner) owns(key executor.Key, j Job) bool {
-	return strings.Contains(j.Comment, r.comment(key))
-}
+// owns reports whether the job is one of the execution.
+func (r *Runner) owns(key executor.Key, j Job) bool { return r.keyOf(j) == key.String() }
 
 func readOrder(dir string) (o order, err error) {
 	err = localfile.ReadJSON(orderFile(dir), &o)
@@ -305,8 +302,8 @@ func (a *attempt) readRanks() error {
 		err := shim.ReadExit(dir, &exit)
 		if err == nil {
 			r.exit = &exit
-			if r.running.IsZero() && exit.Failure == "" {
-				r.running = exit.StartedAt
+			if r.running.IsZero() {
+				r.running = exit.StartedAt // zero if nothing was started
 			}
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err

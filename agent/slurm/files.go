@@ -56,6 +56,24 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// missing reports whether the file certainly does not exist. An error of the shared file system, such as a stale handle,
+// does not count.
+func missing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func markFile(folder string) string { return filepath.Join(folder, "agent") }
+
+// Mark marks the agent's folder on the shared file system. Without the mark, the folder may be one of the local disk, on
+// which the shared file system is not mounted.
+func Mark(folder string) error {
+	return localfile.Write(markFile(folder), nil, localfile.PrivateMode)
+}
+
+// Marked reports whether the folder has the mark.
+func Marked(folder string) bool { return exists(markFile(folder)) }
+
 func launched(dir string) bool { return exists(orderFile(dir)) }
 func ended(dir string) bool    { return exists(endFile(dir)) }
 

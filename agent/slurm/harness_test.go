@@ -179,6 +179,7 @@ func open(
 	if change != nil {
 		change(&cfg)
 	}
+	require.NoError(t, slurm.Mark(dir))
 	r := slurm.New(slurm.Config{
 		Folder: dir, Shared: "/", Agent: agentOf(dir), Program: os.Args[0], Environ: cfg.Environ, Place: host.NewPlace(cfg),
 		Interval: 300 * time.Millisecond, Settle: time.Second, ReportInterval: time.Second,

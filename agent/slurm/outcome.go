@@ -53,14 +53,17 @@ func (a *attempt) end(requested *stop) *host.End {
 	return &end
 }
 
+// ownEnd reports whether a rank has failed by itself, or was stopped by its shim for a reason of its own, and not because of
+// another rank.
+func ownEnd(e *shim.Exit) bool { return e.Cause != "" || failed(e) && !e.Stopped }
+
 // first returns the exit of the rank that failed first; if none has failed, that of rank 0.
 func (a *attempt) first() (end host.End) {
 	for n, r := range a.ranks {
 		if r.exit == nil {
 			continue
 		}
-		own := failed(r.exit) && !r.exit.Stopped
-		before := failed(&end.Exit) && !end.Exit.Stopped
+		own, before := ownEnd(r.exit), ownEnd(&end.Exit)
 		switch {
 		case !end.Found,
 			own && (!before || r.exit.EndedAt.Before(end.Exit.EndedAt)),

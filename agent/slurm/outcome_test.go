@@ -22,6 +22,7 @@ func TestAttempt_end(t *testing.T) {
 	}
 	stopped := func(after time.Duration) *shim.Exit { e := exit(3, after); e.Stopped = true; return e }
 	left := func(after time.Duration) *shim.Exit { e := exit(0, after); e.Stopped = true; return e }
+	tooManyFiles := func(after time.Duration) *shim.Exit { e := stopped(after); e.Cause = shim.CauseFiles; return e }
 	killed := func(after time.Duration) *shim.Exit { e := exit(-1, after); e.Signal = 9; return e }
 	type want struct {
 		none    bool
@@ -47,6 +48,9 @@ func TestAttempt_end(t *testing.T) {
 		},
 		"others were stopped after a failure": {
 			ranks: []*shim.Exit{stopped(1), exit(7, 2)}, state: "FAILED", want: want{found: true, rank: 1, code: 7},
+		},
+		"stopped by its shim before another rank": {
+			ranks: []*shim.Exit{stopped(2), tooManyFiles(1)}, state: "FAILED", want: want{found: true, rank: 1, code: 3},
 		},
 		"requested stop": {ranks: []*shim.Exit{stopped(1)}, requested: true, want: want{found: true, code: 3}},
 		"stop before the start": {

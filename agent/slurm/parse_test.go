@@ -94,6 +94,10 @@ func TestRefusalOfSbatch(t *testing.T) {
 		"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation":                    true,
 		"sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying":                           true,
 		"sbatch: error: QOSMaxSubmitJobPerUserLimit":                                                             true,
+		"sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)":       true,
+		"sbatch: error: Batch job submission failed: Protocol authentication error":                              true,
+		"sbatch: error: Batch job submission failed: System submissions disabled":                                true,
+		"sbatch: error: Batch job submission failed: I/O error writing script/environment to file":               true,
 		"sbatch: error: invalid partition specified: missing":                                                    false,
 		"sbatch: error: Batch job submission failed: Requested node configuration is not available":              false,
 		"sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified": false,
@@ -115,7 +119,7 @@ func TestArguments(t *testing.T) {
 		}},
 	}
 	common := []string{
-		"--job-name=signalbox-job_1-3", "--comment=signalbox:a1:wrk_a.1.2", "--no-requeue", "--export=NONE", "--chdir=/run", "--input=/dev/null",
+		"--job-name=signalbox-job_1-3", "--comment=signalbox:a1:wrk_a.1.2", "--no-requeue", "--export=NONE", "--propagate=NONE", "--chdir=/run", "--input=/dev/null",
 		"--output=/run/slurm.log", "--open-mode=append", "--nice=30", "--signal=TERM@30", "--time=2",
 	}
 	want := append([]string{"--parsable"}, common...)

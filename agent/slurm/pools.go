@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,10 @@ const (
 	probePrefix = "probe-"
 	// testAgain is the time after which a pool that failed its test is tested again.
 	testAgain = 10 * time.Minute
+	// passedAgain is the time after which a pool that passed its test is tested again, because nodes change.
+	passedAgain = 24 * time.Hour
+	// submitAgain is the pause before a test that Slurm does not accept now is submitted again.
+	submitAgain = 5 * time.Second
 	// testTime is how long a test may take after its start. It may wait as long as Slurm lets it wait.
 	testTime = 5 * time.Minute
 	// testLook is the time between two checks for the result of a test.
@@ -53,8 +58,8 @@ func (r *Runner) SetPools(pools []executor.Pool) {
 
 // keepPools tests the pools until ctx ends. The results are kept for the next agent.
 func (r *Runner) keepPools(ctx context.Context) {
-	var known map[string]executor.PoolReport
-	if err := localfile.ReadJSON(r.poolsFile(), &known); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	known, err := r.readTested()
+	if err != nil {
 		r.deps.Log.WarnContext(ctx, "cannot read the results of earlier tests of pools; testing all pools", "error", err.Error())
 	}
 	// sweep cancels the tests of an earlier agent, which have no folder any more.
@@ -110,6 +115,33 @@ func (r *Runner) keepPools(ctx context.Context) {
 
 func (r *Runner) poolsFile() string { return filepath.Join(r.cfg.Folder, "pools.json") }
 
+// testedPools is the content of pools.json. By identifies the agent that has tested the pools.
+type testedPools struct {
+	By    string                         `json:"by"`
+	Pools map[string]executor.PoolReport `json:"pools"`
+}
+
+// readTested returns the results of earlier tests. Those of an agent with another program or other settings for isolation
+// do not count.
+func (r *Runner) readTested() (map[string]executor.PoolReport, error) {
+	var t testedPools
+	err := localfile.ReadJSON(r.poolsFile(), &t)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && t.By != r.tester() {
+		return nil, nil
+	}
+	return t.Pools, err
+}
+
+// tester identifies the agent by what decides the results of its tests.
+func (r *Runner) tester() string {
+	place, err := json.Marshal(r.cfg.Place)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(append(place, r.cfg.Program...))
+	return hex.EncodeToString(sum[:])
+}
+
 // probeDir returns the folder of a test, or that of all tests if the name is empty.
 func (r *Runner) probeDir(name string) string { return filepath.Join(r.cfg.Folder, "probes", name) }
 
@@ -119,7 +151,11 @@ func (r *Runner) due() (due []executor.Pool) {
 	defer r.mu.Unlock()
 	for _, p := range r.reporting.pools {
 		known, ok := r.reporting.tested[p.Name]
-		if !ok || known.Slurm != p.Slurm || known.Problem != "" && clock.Since(r.deps.Clock, known.TestedAt) >= testAgain {
+		again := passedAgain
+		if known.Problem != "" {
+			again = testAgain
+		}
+		if !ok || known.Slurm != p.Slurm || clock.Since(r.deps.Clock, known.TestedAt) >= again {
 			due = append(due, p)
 		}
 	}
@@ -133,7 +169,7 @@ func (r *Runner) keepTest(ctx context.Context, tested executor.PoolReport) {
 	}
 	r.mu.Lock()
 	r.reporting.tested[tested.Pool] = tested
-	err := localfile.WriteJSON(r.poolsFile(), r.reporting.tested, localfile.PrivateMode)
+	err := localfile.WriteJSON(r.poolsFile(), testedPools{By: r.tester(), Pools: r.reporting.tested}, localfile.PrivateMode)
 	r.mu.Unlock()
 	if err != nil {
 		r.deps.Log.WarnContext(ctx, "cannot save the result of the test of a pool", "pool", tested.Pool, "error", err.Error())
@@ -181,24 +217,37 @@ func (r *Runner) probe(ctx context.Context, p executor.Pool) (result rank.Probe,
 		return result, err
 	}
 	args := []string{
-		"--parsable", "--job-name=signalbox-test", "--comment=" + r.commentPrefix() + probePrefix + name, "--no-requeue", "--export=NONE",
+		"--parsable", "--job-name=signalbox-test", "--comment=" + r.commentPrefix() + probePrefix + name, "--no-requeue", "--export=NONE", "--propagate=NONE",
 		"--chdir=" + dir, "--input=/dev/null", "--output=" + filepath.Join(dir, "slurm.log"), "--open-mode=append", fmt.Sprintf("--time=%d", int(testTime.Minutes())),
 	}
 	args = append(append(args, partArguments(executor.BatchPart{Nodes: 1, Slurm: p.Slurm})...), scriptFile(dir))
 	r.watch(1)
 	defer r.watch(-1)
-	out, err := r.deps.Commands.Run(ctx, "sbatch", args...)
-	if refused, ok := errors.AsType[*CommandError](err); ok {
-		return result, fmt.Errorf("submit the test: %s", refusal(refused))
-	}
-	if err != nil {
-		return result, fmt.Errorf("submit the test: %w", err)
-	}
-	id, err := parseID(string(out))
+	id, err := r.submitProbe(ctx, args)
 	if err != nil {
 		return result, err
 	}
 	return r.awaitProbe(ctx, dir, id)
+}
+
+// submitProbe submits a test and returns the id of its job. It waits while Slurm accepts no jobs; the report of the cluster
+// then states why.
+func (r *Runner) submitProbe(ctx context.Context, args []string) (id string, err error) {
+	for {
+		out, err := r.deps.Commands.Run(ctx, "sbatch", args...)
+		refused, ok := errors.AsType[*CommandError](err)
+		switch {
+		case err == nil:
+			return parseID(string(out))
+		case ok && !passing(refused):
+			return "", fmt.Errorf("submit the test: %s", refusal(refused))
+		case !ok && !errors.Is(err, ErrTimeout):
+			return "", fmt.Errorf("submit the test: %w", err)
+		}
+		if err := clock.Sleep(ctx, r.deps.Clock, submitAgain); err != nil {
+			return "", fmt.Errorf("submit the test: %w", err)
+		}
+	}
 }
 
 // awaitProbe waits for the result of the test that the job with the given id runs. The job is cancelled if it takes too

@@ -196,6 +196,22 @@ func (r *Runner) comment(key executor.Key) string { return r.commentPrefix() + k
 
 func (r *Runner) commentPrefix() string { return "signalbox:" + r.cfg.Agent + ":" }
 
+// keyOf returns what the comment of a job names after the id of the agent, or an empty text if the job is not the agent's.
+// The cluster may have extended the comment on both sides.
+func (r *Runner) keyOf(j Job) string {
+	_, rest, found := strings.Cut(j.Comment, r.commentPrefix())
+	if !found {
+		return ""
+	}
+	end := strings.IndexFunc(rest, func(c rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", c)
+	})
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	return rest
+}
+
 // cancelAgain is the time after which a job that is still there is cancelled again.
 const cancelAgain = 10 * time.Second
 
@@ -203,9 +219,13 @@ const cancelAgain = 10 * time.Second
 // attempt.
 func (r *Runner) sweep(ctx context.Context, jobs map[string]Job) {
 	var unknown []string
+	if !Marked(r.cfg.Folder) {
+		r.deps.Log.WarnContext(ctx, "cannot see the agent's folder on the shared file system, so no Slurm job is cancelled", "folder", r.cfg.Folder)
+		return
+	}
 	for _, j := range jobs {
-		key, ours := strings.CutPrefix(j.Comment, r.commentPrefix())
-		if !ours || j.Ended() || !filepath.IsLocal(key) {
+		key := r.keyOf(j)
+		if key == "" || j.Ended() || !filepath.IsLocal(key) {
 			continue
 		}
 		cancel := r.foreign(key, j)
@@ -228,7 +248,7 @@ func (r *Runner) sweep(ctx context.Context, jobs map[string]Job) {
 // has claimed the execution, a second job is cancelled only if it waits: if both have started, the claim decides.
 func (r *Runner) foreign(key string, j Job) func(ctx context.Context, id string) error {
 	if probe, ok := strings.CutPrefix(key, probePrefix); ok {
-		if exists(r.probeDir(probe)) {
+		if !missing(r.probeDir(probe)) {
 			return nil
 		}
 		return r.cancel // an earlier agent was killed during the test
@@ -236,7 +256,7 @@ func (r *Runner) foreign(key string, j Job) func(ctx context.Context, id string)
 	dir := filepath.Join(r.cfg.Folder, "works", key, "run")
 	known, owner := recorded(dir), claimed(dir)
 	switch {
-	case !launched(dir) || r.endedLong(dir):
+	case missing(orderFile(dir)) || r.endedLong(dir):
 		return r.cancel
 	case known == "" || known == j.ID || owner == j.ID:
 		return nil

@@ -20,7 +20,7 @@ const maxNice = 100
 // arguments returns the command line of sbatch for an attempt. Each part of the gang is a component of the job.
 func (r *Runner) arguments(dir string, o order) []string {
 	common := []string{
-		"--job-name=signalbox-" + o.JobID + "-" + strconv.Itoa(o.Attempt), "--comment=" + r.comment(o.Key), "--no-requeue", "--export=NONE",
+		"--job-name=signalbox-" + o.JobID + "-" + strconv.Itoa(o.Attempt), "--comment=" + r.comment(o.Key), "--no-requeue", "--export=NONE", "--propagate=NONE",
 		"--chdir=" + dir, "--input=/dev/null", "--output=" + filepath.Join(dir, "slurm.log"), "--open-mode=append",
 		"--nice=" + strconv.Itoa(maxNice-min(max(o.Batch.Priority, 0), maxNice)), "--signal=" + signalBefore(o),
 	}
@@ -142,7 +142,7 @@ func passing(e *CommandError) bool {
 	return slices.ContainsFunc([]string{
 		"unable to contact", "connection refused", "timed out", "temporarily", "zero bytes", "communication", "connection failure",
 		"unexpected message", "resource temporarily unavailable", "maximum job count", "agent queue", "slurm_receive", "too many", "backup",
-		"submit limit", "submitlimit", "maxsubmit",
+		"submit limit", "submitlimit", "maxsubmit", "not available (inactive", "not available now", "authentication", "munge", "disabled", "try again", "i/o error",
 	}, func(part string) bool { return strings.Contains(text, part) })
 }
 

@@ -14,7 +14,8 @@ import (
 
 // UnconfirmedError is why a command that was held back must not start.
 type UnconfirmedError struct {
-	// Cause is CauseOrder if the command must not run any more, and CauseSilence if the control plane does not respond.
+	// Cause is CauseOrder if the command must not run any more, CauseSilence if the control plane does not respond, and empty
+	// if a signal has ended the wait.
 	Cause   Cause
 	Message string
 }
@@ -58,6 +59,6 @@ const confirmAgain = 2 * time.Second
 
 // Abstain records that the command in the folder was not started.
 func (e *UnconfirmedError) Abstain(dir string, now time.Time) error {
-	exit := Exit{Version: Version, Code: -1, Stopped: true, Cause: e.Cause, Message: e.Message, StartedAt: now, EndedAt: now}
+	exit := Exit{Version: Version, Code: -1, Stopped: true, Cause: e.Cause, Message: e.Message, EndedAt: now}
 	return localfile.WriteJSON(exitFile(dir), exit, localfile.PrivateMode)
 }

@@ -48,6 +48,7 @@ func TestConfirm(t *testing.T) {
 			require.NoError(t, unconfirmed.Abstain(dir, now.Now()))
 			var exit shim.Exit
 			require.NoError(t, shim.ReadExit(dir, &exit))
+			require.True(t, exit.StartedAt.IsZero(), "nothing was started")
 			require.Equal(t, []any{-1, true, c.unconfirmed, ""}, []any{exit.Code, exit.Stopped, exit.Cause, exit.Failure})
 		})
 	}

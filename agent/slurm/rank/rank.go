@@ -18,9 +18,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/host"
@@ -87,8 +89,14 @@ func (p Process) run(ctx context.Context, dir string) (status int, err error) {
 		_, _ = fmt.Fprintln(p.Err, "rank: the rank was started before; starting nothing")
 		return 0, err
 	}
-	if err := r.start(ctx); err != nil {
+	// The shim reads the signals after that. Until then, nothing is lost if a signal ends the start.
+	starting, done := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer done()
+	if err := r.start(starting); err != nil {
 		_, _ = fmt.Fprintln(p.Err, "rank:", err)
+		if starting.Err() != nil {
+			err = &shim.UnconfirmedError{Message: "a signal stopped the attempt before its command started"}
+		}
 		if unconfirmed, ok := errors.AsType[*shim.UnconfirmedError](err); ok {
 			return 1, unconfirmed.Abstain(r.own, p.Clock.Now())
 		}

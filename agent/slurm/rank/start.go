@@ -61,7 +61,7 @@ func (r *rankProcess) start(ctx context.Context) error {
 }
 
 // confirmWithin is how long a rank waits for a control plane that does not respond, before it gives the start up.
-const confirmWithin = 10 * time.Minute
+const confirmWithin = time.Hour
 
 // master is the content of master.json: the address of the main process.
 type master struct {
