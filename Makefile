@@ -13,13 +13,15 @@ CHAOS_SLURM ?= 200
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
-.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots
+.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots images images-test
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
 	@echo "make dev     run signalboxd with its data in .signalbox/dev"
 	@echo "make build   build the programs with the console (CONSOLE=none leaves the console out)"
 	@echo "make console  build only the console, for the next make build"
+	@echo "make images  container images of the control plane, for amd64 and arm64, in dist/images"
+	@echo "make images-test  load the images into podman and run them (needs root, podman and runc)"
 	@echo "make docs    build the documentation site, which the next make build serves at /docs"
 	@echo "make test    all tests that CI runs, with a sample of each large test table (TEST_SEED=N draws another sample)"
 	@echo "make test-long  all tests, with every row of each table"
@@ -60,6 +62,12 @@ console-test: build
 
 docs:
 	@scripts/docs.sh
+
+images:
+	@scripts/images.sh
+
+images-test:
+	@scripts/images-test.sh
 
 shots: build
 	@scripts/shots.sh

@@ -62,6 +62,7 @@ fetch_all() { # ignores failures: a test that needs the tool runs its script aga
   tool uv || true
   tool squawk || true
   tool slurm || true
+  tool caddy || true
   fetch environments bash -c 'scripts/tools/venv.sh sdk sdk/python/requirements-dev.lock &&
     scripts/tools/venv.sh chat-tiny recipes/demo/chat-tiny/{requirements.lock,tests/requirements-test.lock} &&
     scripts/tools/venv.sh duckdb services/ingest/internal/httpapi/testdata/duckdb.lock' || true

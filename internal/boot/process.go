@@ -90,8 +90,11 @@ func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string,
 		return nil
 	}
 	command := flags.Arg(0)
-	if flags.NArg() > 1 || (command != "" && command != commandMigrate) {
-		return fmt.Errorf("unknown command %q; want no command or %s", strings.Join(flags.Args(), " "), commandMigrate)
+	if flags.NArg() > 1 || (command != "" && command != commandMigrate && command != commandHealth) {
+		return fmt.Errorf("unknown command %q; want no command, %s or %s", strings.Join(flags.Args(), " "), commandMigrate, commandHealth)
+	}
+	if command == commandHealth {
+		return checkHealth(ctx, from, out)
 	}
 	p := &Process{Closers: &process.Closers{}}
 	loaded, err := p.load(ctx, spec, from)
