@@ -162,7 +162,7 @@ func outsideEqual(r rendered) (faults []string) {
 			return slices.ContainsFunc(w.pod.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return strings.Contains(e.Name, part) })
 		}
 		setup := w.component() == "setup"
-		need("5432", has("_DATABASE_") || setup && r.values["secrets"] == nil)
+		need("5432", w.component() == "migrate" || has("_DATABASE_") || setup && r.values["secrets"] == nil)
 		need("443", env["SERVICE_BLOB_DRIVER"] == "s3")
 		need("443", setup || w.component() == "auth")
 		need("6379", has("SERVICE_REDIS_URL"))

@@ -27,7 +27,7 @@ func TestRefusedValues(t *testing.T) {
 		"a text for a number":              {`services: {auth: {replicas: "2"}}`, "got string, want integer"},
 		"no replica":                       {`defaults: {replicas: 0}`, "minimum: got 0, want 1"},
 		"the tag latest":                   {`image: {tag: latest}`, "image/tag"},
-		"a digest of another kind":         {`image: {digests: {auth: "md5:1"}}`, "does not match pattern"},
+		"a digest of another kind":         {`image: {digests: {authd: "md5:1"}}`, "does not match pattern"},
 		"a URL without a scheme":           {`publicUrl: signalbox.example.com`, "does not match pattern"},
 		"a URL with a slash at its end":    {`publicUrl: https://signalbox.example.com/`, "does not match pattern"},
 		"a secret as a variable":           {`services: {auth: {env: {SERVICE_KEYRING: "1 abc"}}}`, "invalid propertyName 'SERVICE_KEYRING'"},

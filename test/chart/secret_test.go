@@ -147,7 +147,7 @@ func noSecrets(secretNames []string) rule {
 }
 
 // ownSecrets requires that each pod gets only the secrets of its own service, and that only jobs gets the key of the CA
-// and only a migration the URL of a schema's owner.
+// and only a migration and the job after a restore the URL of a schema's owner.
 func ownSecrets(r rendered) (faults []string) {
 	for _, w := range workloads(r) {
 		for _, v := range w.pod.Spec.Volumes {
@@ -155,7 +155,7 @@ func ownSecrets(r rendered) (faults []string) {
 				service, rest, isURL := strings.Cut(item, ".database-")
 				owner := rest == "owner-url"
 				switch {
-				case isURL && owner && !strings.HasSuffix(w.name, "-migrate-"+service),
+				case isURL && owner && !strings.HasSuffix(w.name, "-migrate-"+service) && !strings.HasSuffix(w.name, "-restored"),
 					isURL && !owner && w.component() != service:
 					faults = append(faults, fmt.Sprintf("%s gets %s", w.name, item))
 				case item == "tls.key" && w.component() != "jobs":

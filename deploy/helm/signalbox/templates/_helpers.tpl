@@ -56,13 +56,13 @@ annotations:
 {{ mergeOverwrite (deepCopy .root.Values.defaults) (deepCopy (default (dict) (index .root.Values.services .name))) | toYaml }}
 {{- end -}}
 
+{{/* The image of a program. (dict "root" $ "program" "authd") */}}
 {{- define "signalbox.image" -}}
 {{- $registry := required "image.registry must be set to the registry and folder of the images, such as registry.example.com/signalbox" .root.Values.image.registry -}}
-{{- $repository := printf "%s/%s%s" $registry .root.Values.image.prefix .name -}}
-{{- with index .root.Values.image.digests .name -}}
-{{- printf "%s@%s" $repository . -}}
+{{- with index .root.Values.image.digests .program -}}
+{{- printf "%s/%s@%s" $registry $.program . -}}
 {{- else -}}
-{{- printf "%s:%s" $repository (default .root.Chart.AppVersion .root.Values.image.tag) -}}
+{{- printf "%s/%s:%s" $registry .program (default .root.Chart.AppVersion .root.Values.image.tag) -}}
 {{- end -}}
 {{- end -}}
 
@@ -80,6 +80,11 @@ annotations:
 {{- define "signalbox.caSecret" -}}{{ default (printf "%s-ca" (include "signalbox.fullname" .)) .Values.secrets.ca }}{{- end -}}
 {{- define "signalbox.tlsSecret" -}}
 {{ default (printf "%s-tls-%s" (include "signalbox.fullname" .root) .name) (index .root.Values.secrets.tls .name) }}
+{{- end -}}
+
+{{/* The claim of the audit folder of a service. (dict "root" $ "name" "auth") */}}
+{{- define "signalbox.auditClaim" -}}
+{{ default (printf "%s-audit-%s" (include "signalbox.fullname" .root) .name) (index .root.Values.audit.existingClaims .name) }}
 {{- end -}}
 
 {{/* What every pod and every container has: restricted Pod Security. */}}

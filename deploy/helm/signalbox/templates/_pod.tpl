@@ -133,7 +133,7 @@
 {{- end }}
 {{- if .spec.schema }}
 - name: audit
-  persistentVolumeClaim: {claimName: {{ default (printf "%s-audit-%s" (include "signalbox.fullname" .root) .name) (index $v.audit.existingClaims .name) }}}
+  persistentVolumeClaim: {claimName: {{ include "signalbox.auditClaim" . }}}
 {{- end }}
 - name: tmp
   emptyDir: {}
@@ -198,7 +198,7 @@ spec:
   terminationGracePeriodSeconds: {{ add (int .set.drainDelaySeconds) (int .set.stopGraceSeconds) 15 }}
   containers:
     - name: {{ .name }}
-      image: {{ include "signalbox.image" (dict "root" .root "name" .name) }}
+      image: {{ include "signalbox.image" (dict "root" .root "program" .spec.program) }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
       env:
         {{- include "signalbox.env" . | trim | nindent 8 }}

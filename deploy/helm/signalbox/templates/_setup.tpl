@@ -25,7 +25,7 @@ spec:
   {{- end }}
   containers:
     - name: setup
-      image: {{ include "signalbox.image" (dict "root" .root "name" "setup") }}
+      image: {{ include "signalbox.image" (dict "root" .root "program" "signalbox-setup") }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
       args:
         - kubernetes
