@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/json"
 )
 
 var write = flag.Bool("write", false, "write the table of values in the README of the chart")
