@@ -80,11 +80,11 @@ func (s *server) create(doc string, dry bool) (int, string) {
 		path += "/namespaces/" + head.Metadata.Namespace
 	}
 	plural := strings.ToLower(head.Kind) + "s"
-	if strings.HasSuffix(plural, "ys") {
-		plural = strings.TrimSuffix(plural, "ys") + "ies"
+	if stem, ok := strings.CutSuffix(plural, "ys"); ok {
+		plural = stem + "ies"
 	}
 	if strings.HasSuffix(plural, "ss") {
-		plural = strings.TrimSuffix(plural, "s") + "es"
+		plural += "es"
 	}
 	path += "/" + plural + "?fieldValidation=Strict"
 	if dry {

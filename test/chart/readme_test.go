@@ -28,7 +28,7 @@ func TestReadme(t *testing.T) {
 	before, _, ok := strings.Cut(content, tableHead)
 	require.True(t, ok, "the README has no table of values")
 	var table strings.Builder
-	rows(t, &table, "", readSchema(t), map[string]any(load(t).Values))
+	rows(t, &table, "", readSchema(t), load(t).Values)
 	want := before + tableHead + table.String()
 	if *write {
 		require.NoError(t, os.WriteFile(filepath.Join(top, readmeFile), []byte(want), 0o600))

@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/json"
-
 	"helm.sh/helm/v3/pkg/chartutil"
+	"sigs.k8s.io/json"
 )
 
 // with returns the set minimal with further values.
@@ -36,8 +35,10 @@ func TestRefusedValues(t *testing.T) {
 		"an access mode":                   {`audit: {accessMode: ReadOnlyMany}`, "audit/accessMode"},
 		"an unknown driver":                {`objects: {driver: gcs}`, "objects/driver"},
 		"replicas without a shared folder": {`audit: {accessMode: ReadWriteOnce}`, "set audit.accessMode to ReadWriteMany"},
-		"an autoscaler without a shared folder": {`{audit: {accessMode: ReadWriteOnce}, defaults: {replicas: 1}, services: {jobs: {autoscaling: {enabled: true}}}}`,
-			"services.jobs has more than one replica"},
+		"an autoscaler without a shared folder": {
+			`{audit: {accessMode: ReadWriteOnce}, defaults: {replicas: 1}, services: {jobs: {autoscaling: {enabled: true}}}}`,
+			"services.jobs has more than one replica",
+		},
 		"no registry":                   {`image: {registry: ""}`, "image.registry must be set"},
 		"no URL":                        {`publicUrl: ""`, "publicUrl must be set"},
 		"no database":                   {`postgres: {adminSecret: {name: ""}}`, "set postgres.adminSecret.name"},
