@@ -13,7 +13,7 @@ CHAOS_SLURM ?= 200
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
-.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots images images-test
+.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots images images-test kube
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
@@ -32,6 +32,7 @@ help:
 	@echo "make soak    load an installation for SOAK (default 60m), with all retention ages divided by 1,000, and check that it does not grow"
 	@echo "make schemathesis  50 random requests, valid and invalid, to every API operation"
 	@echo "make identity  tests of sign-in and access control, with all samples"
+	@echo "make kube    apply the Helm chart to a real API server of Kubernetes, which is built first (some ten minutes)"
 	@echo "make gen     regenerate the code from the protos"
 	@echo "make verify  check generated code, modules, formatting and API compatibility"
 	@echo "make shots   screenshots of each console page in each look, on one contact sheet"
@@ -112,6 +113,9 @@ schemathesis: build
 	@scripts/tools/postgres.sh > /dev/null
 	@SCHEMATHESIS=$${SCHEMATHESIS:-50} go test -count=1 -timeout 90m -v -run TestSchemathesis ./test/contract
 
+kube: build
+	@scripts/kube.sh
+
 python-test:
 	@scripts/python-test.sh
 
@@ -147,7 +151,7 @@ fmt:
 
 lint:
 	@"$$(scripts/tools/golangci-lint.sh)" run $(GO_PACKAGES)
-	@bin="$$(scripts/tools/golangci-lint.sh)"; cd tools; GOWORK=off "$$bin" run ./...
+	@bin="$$(scripts/tools/golangci-lint.sh)"; for module in tools test/chart; do (cd $$module; GOWORK=off "$$bin" run ./...); done
 	@scripts/tools/protos.sh
 	@"$$(scripts/tools/buf.sh)" lint proto
 	@scripts/openapi-lint.sh

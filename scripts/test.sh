@@ -103,6 +103,7 @@ modules() {
   go list -deps -test ./... > /dev/null
   GOWORK=off go -C test/blobtest/s3server list -deps > /dev/null
   GOWORK=off go -C tools list -deps -test ./... > /dev/null
+  GOWORK=off go -C test/chart list -deps -test ./... > /dev/null
 }
 fetch "Python" scripts/python-test.sh &
 python=$!
@@ -127,12 +128,13 @@ for line in "${tested[@]}"; do
     *) packages+=("${line%% *}") ;;
   esac
 done
-# Build the S3 server, run the tests of the tools and check the console while the other Go tests run. make build has
+# Build the S3 server, run the tests of the tools and of the Helm chart, and check the console while the other Go tests run. make build has
 # already built the console.
 beside() {
   tool s3server || true
   local failures=0
   fetch "tools" env GOWORK=off "${compiler[@]}" go -C tools test -vet=off ./... || failures=1
+  fetch "chart" env GOWORK=off "${compiler[@]}" go -C test/chart test -vet=off -ldflags=-w ./... || failures=1
   if [ -d console ]; then fetch "console" scripts/console-check.sh || failures=1; fi
   return $failures
 }
@@ -145,7 +147,7 @@ third=$(((${#packages[@]} + 2) / 3))
 ordered=(./test/e2e ./test/console "${packages[@]:0:third}" ./test/chaos ./test/guide "${packages[@]:third:third}" ./test/contract
   ./test/waysout ./test/identity "${packages[@]:2*third}" "${last[@]}" "${installations[@]}")
 part "packages" scripts/gotest.sh "$log/packages.json" "${ordered[*]}" -timeout 12m -p 2 -parallel 4 "${flags[@]}"
-wait "$beside" || failed+=("tools or console")
+wait "$beside" || failed+=("tools, chart or console")
 wait "$python" || failed+=("Python")
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 

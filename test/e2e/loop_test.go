@@ -40,6 +40,9 @@ func TestLoop(t *testing.T) {
 			require.True(t, calls[0].Stream, "the newest call must come first")
 			requireMeasured(ctx, t, s, l.Deployment.ID, len(calls))
 			revoke(ctx, t, l)
+			if name == "split" {
+				requireCalls(ctx, t, s, l)
+			}
 		})
 	}
 }

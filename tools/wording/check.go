@@ -115,8 +115,11 @@ func exempt(path string) bool {
 }
 
 // fileType returns the extension of a file, which selects how the file is read. For docs/rules.md and a Makefile it
-// returns the name, because they are read differently.
+// returns the name, because they are read differently. The templates of a Helm chart are text, not YAML.
 func fileType(path string) string {
+	if strings.Contains(path, "helm/") && strings.Contains(path, "/templates/") {
+		return ".tpl"
+	}
 	if path == "docs/rules.md" || filepath.Base(path) == "Makefile" {
 		return filepath.Base(path)
 	}
@@ -132,7 +135,7 @@ func checkFile(path string, raw []byte) []finding {
 		passages, findings = goPassages(path, raw)
 	case "rules.md":
 		passages = lines(raw, rulesCell)
-	case ".md":
+	case ".md", ".tpl":
 		passages = lines(raw, func(line string) (string, bool) { return line, true })
 	case ".txtar":
 		head, _, _ := bytes.Cut(raw, []byte("\n-- "))

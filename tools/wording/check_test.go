@@ -32,6 +32,7 @@ var bad = []struct{ file, text string }{
 	{"Makefile", "s:\n\t@echo \"whoever asks is told the answer\"\n"},
 	{"t.go", "package t\n\nconst t = \"[t] whoever asks is told the answer\"\n"},
 	{"u.go", "package u\n\nconst u = \"{u} whoever asks is told the answer\"\n"},
+	{"helm/x/templates/v.yaml", "{{ if .x }}\n# Whoever asks is told the answer.\n{{ end }}\n"},
 	{"docs/rules.md", "| v.w | A row. | nothing to check: tells of rows |\n"},
 }
 

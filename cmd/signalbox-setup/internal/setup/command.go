@@ -15,12 +15,16 @@ import (
 const usage = `usage: signalbox-setup certs    [--dir DIR] [--group GROUP] [--root ROOT]
        signalbox-setup secrets  [--dir DIR] [--group GROUP] [--root ROOT]
        signalbox-setup database [--dir DIR] [--group GROUP] [--root ROOT] --admin-url-file FILE [--name signalbox]
+       signalbox-setup kubernetes [--dir DIR] [--secrets PREFIX] [--keys] [--certs] [--admin-url-file FILE [--name signalbox]]
        signalbox-setup restored [--dir DIR] --audit-dir DIR... [--stopped-at TIME] [--revoke-all] [--admin NAME]
        signalbox-setup restored --data FOLDER [--admin-url-file FILE] [--name signalbox] [...]
 
 certs     Creates DIR/ca (the internal CA) and DIR/tls/<service>.pem with its key.
 secrets   Creates DIR/secrets: the keyring, the audit key and the key of signed URLs.
 database  Creates the database, schemas and roles, and DIR/secrets/<service>.database-url.
+kubernetes  In a pod: keeps what the commands secrets (--keys), certs (--certs) and database (--admin-url-file) create in
+          the Secrets PREFIX-keys, PREFIX-ca, PREFIX-tls-<service> and PREFIX-database of the pod's namespace. DIR should
+          be in memory. Secrets that exist are kept, except that certificates are renewed.
 restored  Completes the restore of a database from a backup: revokes again what was revoked after the backup, and ends
           the maintenance mode in which the services started after the restore. The command may be run again.
 
@@ -39,7 +43,7 @@ DIR is /etc/signalbox by default. The user who runs the command owns the files; 
               backup. The password must be changed at the next login if it was changed after the backup.
 `
 
-// databaseTimeout is the time limit of the command `database`, and restoredTimeout that of the command `restored`.
+// databaseTimeout is the time limit of the commands `database` and `kubernetes`, and restoredTimeout that of the command `restored`.
 const (
 	databaseTimeout = 2 * time.Minute
 	restoredTimeout = time.Hour
@@ -60,7 +64,7 @@ func Main(ctx context.Context, args []string, getenv func(string) string, clk cl
 	root := f.String("root", "", "root folder of the installation to prepare")
 	adminFile := f.String("admin-url-file", "", "file with the URL of a Postgres role that may create databases and roles")
 	name := f.String("name", "signalbox", "name of the database")
-	r := restoredFlags(f, getenv("SERVICE_AUDIT_DIR"))
+	r, k := restoredFlags(f, getenv("SERVICE_AUDIT_DIR")), kubernetesFlags(f)
 	if err := f.Parse(args[1:]); err != nil {
 		return flag.ErrHelp
 	}
@@ -84,6 +88,10 @@ func Main(ctx context.Context, args []string, getenv func(string) string, clk cl
 		return s.Certs()
 	case "secrets":
 		return s.Secrets()
+	case "kubernetes":
+		ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+		defer cancel()
+		return k.run(ctx, s, *adminFile, *name, getenv, out)
 	case "database":
 		if *adminFile == "" {
 			return errors.New("--admin-url-file must name a file with the URL of a Postgres role that may create databases and roles")

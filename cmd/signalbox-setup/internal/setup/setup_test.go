@@ -146,10 +146,10 @@ func TestUnusableFolder(t *testing.T) {
 	require.ErrorContains(t, s.Database(t.Context(), filepath.Join(file, "absent"), "x"), "read the file with the admin's URL")
 }
 
-func TestDatabase(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	// The test runs its own server, because the roles have the same names as in a real installation.
+// adminURL starts a database server and returns a file with the URL of its admin. Each test runs its own server, because
+// the roles have the same names as in a real installation.
+func adminURL(t *testing.T) string {
+	t.Helper()
 	bin, err := local.Find("", filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
 	require.NoError(t, err)
 	data := filepath.Join(t.TempDir(), "pg")
@@ -157,8 +157,14 @@ func TestDatabase(t *testing.T) {
 	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: data, Entropy: rand.Reader})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
-	admin := filepath.Join(dir, "admin-url")
-	require.NoError(t, os.WriteFile(admin, []byte(server.AdminURL().Reveal()+"\n"), 0o600))
+	file := filepath.Join(t.TempDir(), "admin-url")
+	require.NoError(t, os.WriteFile(file, []byte(server.AdminURL().Reveal()+"\n"), 0o600))
+	return file
+}
+
+func TestDatabase(t *testing.T) {
+	t.Parallel()
+	dir, admin := t.TempDir(), adminURL(t)
 	s := setup.Setup{Dir: filepath.Join(dir, "etc"), Clock: clock.Real()}
 	require.NoError(t, s.Database(t.Context(), admin, "signalbox"))
 	first := files(t, s.Dir)
