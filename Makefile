@@ -13,7 +13,7 @@ CHAOS_SLURM ?= 200
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
-.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots images images-test kube
+.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots images images-test kube replicas
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
@@ -46,6 +46,7 @@ help:
 	@echo "make bench   run the benchmarks"
 	@echo "make bench-proxy  compare the inference proxy with nginx and the reverse proxy of the standard library (BENCH_ROUNDS rounds, 5)"
 	@echo "make bench-steady  calls through the inference proxy at a fixed rate for BENCH_MINUTES (30), then without the database for BENCH_AWAY (5)"
+	@echo "make replicas  one and two replicas of ingest and inference, each with half a core; one added, stopped and killed under load (needs root)"
 	@echo "make scale   check the goals for speed and memory of a large installation (TEST_BIN=FOLDER measures the programs in FOLDER)"
 
 build:
@@ -125,7 +126,7 @@ breaks:
 
 bench: build
 	@scripts/tools/postgres.sh > /dev/null
-	@go test -run '^$$' -bench . -skip '^Benchmark(Proxy|SteadyCalls|BusyStreams)$$' -benchtime 1x -timeout 60m ./test/load/... ./test/identity/... ./services/ingest ./services/ingest/internal/metric ./services/jobs/internal/runsearch
+	@go test -run '^$$' -bench . -skip '^Benchmark(Proxy|SteadyCalls|BusyStreams|Replicas)$$' -benchtime 1x -timeout 60m ./test/load/... ./test/identity/... ./services/ingest ./services/ingest/internal/metric ./services/jobs/internal/runsearch
 
 bench-proxy: build
 	@scripts/tools/postgres.sh > /dev/null
@@ -134,6 +135,10 @@ bench-proxy: build
 bench-steady: build
 	@scripts/tools/postgres.sh > /dev/null
 	@go test -count=1 -run '^$$' -bench '^Benchmark(SteadyCalls|BusyStreams)$$' -benchtime 1x -timeout 0 -v ./test/load
+
+replicas: build
+	@scripts/tools/postgres.sh > /dev/null
+	@go test -count=1 -run '^$$' -bench '^BenchmarkReplicas$$' -benchtime 1x -timeout 30m -v ./test/load
 
 scale: build
 	@scripts/tools/postgres.sh > /dev/null

@@ -244,12 +244,15 @@ func (s *Service) Workers() []process.Worker {
 	}
 }
 
-// Ready checks the database and its schema. It does not wait for a snapshot, because the loop that fetches it starts
+// Ready checks the database and its schema, and that no other process uses the folder of the spool. It does not wait for a snapshot, because the loop that fetches it starts
 // only after Ready succeeds. Until the snapshot and the lease arrive, every call to a deployment is refused with 503.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {
 		return fmt.Errorf("open the migrations: %w", err)
 	}
-	return migrate.Check(ctx, s.deps.Pool, Name, files)
+	if err := migrate.Check(ctx, s.deps.Pool, Name, files); err != nil {
+		return err
+	}
+	return s.recorder.Own(ctx)
 }

@@ -83,8 +83,8 @@ func killPostmaster(ctx context.Context, t *testing.T, s *testenv.Installation) 
 	s.Until(ctx, "another server runs", func() bool { return postmaster(t, s) != killed })
 }
 
-// startEngine serves a model. The returned function requires that the same engine process still serves the model.
-func startEngine(ctx context.Context, t *testing.T, s *testenv.Installation) (requireSame func()) {
+// servingScenario serves a model with a small engine, without a training.
+func servingScenario(ctx context.Context, t *testing.T, s *testenv.Installation) *scenario {
 	t.Helper()
 	sc := &scenario{T: t, s: s, l: s.Loop(ctx)}
 	version, err := sc.l.Register(ctx, testenv.ExportModel(ctx, s, sc.l))
@@ -93,6 +93,13 @@ func startEngine(ctx context.Context, t *testing.T, s *testenv.Installation) (re
 	require.NoError(t, sc.l.AwaitReady(ctx), s.Tail())
 	require.NoError(t, sc.l.Promote(ctx))
 	require.NoError(t, sc.l.MakeToken(ctx, "chaos"))
+	return sc
+}
+
+// startEngine serves a model. The returned function requires that the same engine process still serves the model.
+func startEngine(ctx context.Context, t *testing.T, s *testenv.Installation) (requireSame func()) {
+	t.Helper()
+	sc := servingScenario(ctx, t, s)
 	pid := sc.enginePID(ctx)
 	return func() {
 		text, err := sc.l.Chat(ctx, "hello")

@@ -2,11 +2,13 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 const (
@@ -22,7 +24,16 @@ const (
 	replayTimeout = 20 * time.Second
 	// replayEvery is how often spilled segments are replayed.
 	replayEvery = 2 * time.Second
+	// emptyWithin is how long the recorder may take to store the spilled calls when it stops.
+	emptyWithin = 2 * time.Second
+	// emptyEvery is the pause after an attempt that failed.
+	emptyEvery = 50 * time.Millisecond
+	// lockEvery is how often the recorder tries to lock the spool while another process uses it.
+	lockEvery = 100 * time.Millisecond
 )
+
+// errWaiting is the error of Own while another process uses the folder of the spool.
+var errWaiting = errors.New("another process uses the folder of SERVICE_INFERENCE_SPOOL; this one starts when that process has ended")
 
 // store stores batches of calls.
 type store interface {
@@ -52,6 +63,8 @@ type Recorder struct {
 
 	mu     sync.RWMutex
 	closed bool // no more calls are put into the ring
+	owned  bool // no other process uses the folder of the spool
+	waited bool // it has been logged that another process uses it
 }
 
 // NewRecorder returns a recorder. Run must be started for calls to be stored.
@@ -81,8 +94,46 @@ func (r *Recorder) offer(c *Call) bool {
 	}
 }
 
-// Run stores calls until ctx ends, and then the calls that are still in memory. Later calls are written to disk.
+// Own reserves the folder of the spool for this process, unless it has done so before. It returns errWaiting while another
+// process uses the folder, because that process may still append to its segments. If the folder cannot be locked for
+// another reason, such as a full disk, Own only logs it.
+func (r *Recorder) Own(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owned {
+		return nil
+	}
+	fresh, err := r.spool.Lock()
+	switch {
+	case errors.Is(err, localfile.ErrLocked):
+		if !r.waited {
+			r.log.WarnContext(ctx, errWaiting.Error(), "folder", r.spool.dir)
+		}
+		r.waited = true
+		return errWaiting
+	case err != nil:
+		r.log.WarnContext(ctx, "cannot lock the folder of SERVICE_INFERENCE_SPOOL", "error", err)
+	case fresh:
+		r.log.InfoContext(ctx, "the folder of SERVICE_INFERENCE_SPOOL is new; if this replica replaces one that had another folder, "+
+			"revocations wait for the lease of that replica and its unsent records of calls are missing", "folder", r.spool.dir)
+	}
+	r.owned = true
+	return nil
+}
+
+// Run waits until no other process uses the folder of the spool. It then stores calls until ctx ends, and finally the
+// calls that are in memory and in the spool. Later calls are written to disk.
 func (r *Recorder) Run(ctx context.Context) error {
+	for r.Own(ctx) != nil {
+		if err := clock.Sleep(ctx, r.clock, lockEvery); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.keep(ctx), r.spool.Unlock())
+}
+
+// keep stores calls until ctx ends, and then empties the ring and the spool.
+func (r *Recorder) keep(ctx context.Context) error {
 	replay := r.clock.NewTicker(replayEvery)
 	defer replay.Stop()
 	r.replay(ctx)
@@ -132,8 +183,29 @@ func (r *Recorder) drain(ctx context.Context) error {
 	for len(r.ring) > 0 {
 		r.put(ctx, r.take(make([]*Call, 0, min(batchMax, len(r.ring)))))
 	}
+	r.empty(ctx)
 	r.forget(ctx)
 	return r.spool.Close()
+}
+
+// empty stores the calls in the spool, so that a planned stop leaves none in a folder that may not be used again. It
+// tries again after an error, because connections from before an absence of the database are broken. It gives up after
+// emptyWithin. The next process that uses the folder stores the rest.
+func (r *Recorder) empty(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, emptyWithin)
+	defer cancel()
+	for {
+		r.replay(within)
+		left, err := r.spool.Segments()
+		if err != nil || len(left) == 0 {
+			return
+		}
+		if clock.Sleep(within, r.clock, emptyEvery) != nil {
+			r.log.WarnContext(ctx, "records of calls stay in the folder of SERVICE_INFERENCE_SPOOL; the next process that uses it stores them",
+				"folder", r.spool.dir, "segments", len(left))
+			return
+		}
+	}
 }
 
 // put stores one batch, or writes it to disk if the database is unavailable.

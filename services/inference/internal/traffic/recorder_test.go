@@ -139,8 +139,14 @@ func (b *harness) round() {
 	<-b.store.tried
 }
 
+// awaitSpilled waits until n calls have been written to disk.
+func (b *harness) awaitSpilled(n int) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool { b.count.mu.Lock(); defer b.count.mu.Unlock(); return b.count.spilled == n }, 30*time.Second, time.Millisecond)
+}
+
 func (b *harness) files() []string {
-	names, err := filepath.Glob(filepath.Join(b.dir, "*"))
+	names, err := filepath.Glob(filepath.Join(b.dir, "*"+suffix))
 	require.NoError(b.t, err)
 	return names
 }
@@ -188,7 +194,7 @@ func TestRecorderSpillsWhileDatabaseUnavailable(t *testing.T) {
 	b.record(10)
 	require.NoError(t, b.clock.Await(t.Context(), 2))
 	b.clock.Advance(batchEvery)
-	require.Eventually(t, func() bool { b.count.mu.Lock(); defer b.count.mu.Unlock(); return b.count.spilled == 20 }, 30*time.Second, time.Millisecond)
+	b.awaitSpilled(20)
 	require.Equal(t, puts, b.store.puts, "batches must not be tried while the database is unavailable")
 	b.store.set(nil, false)
 	b.clock.Advance(replayEvery)
@@ -262,6 +268,73 @@ func TestRecorder_Record_neverBlocks(t *testing.T) {
 	b.run()
 	b.stop()
 	require.Equal(t, ringSize+batchMax+1, b.store.requireEachOnce(t)+len(b.unsentCalls()))
+}
+
+func TestRecorderEmptiesSpoolAtStop(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, t.TempDir())
+	b.store.set(errors.New("unavailable"), false)
+	b.record(10)
+	b.run()
+	b.round()
+	b.awaitSpilled(10)
+	b.store.set(nil, false)
+	b.stop() // the time of the next replay has not come
+	require.Equal(t, 10, b.store.requireEachOnce(t))
+	require.Empty(t, b.files())
+}
+
+// Connections from before an absence of the database fail when they are used again.
+func TestRecorderEmptiesSpoolAtStop_secondAttempt(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, t.TempDir())
+	b.store.set(errors.New("unavailable"), false)
+	b.record(10)
+	b.run()
+	b.round()
+	stopped := make(chan struct{})
+	go func() { b.stop(); close(stopped) }()
+	<-b.store.tried
+	b.store.set(nil, false)
+	require.NoError(t, b.clock.Await(t.Context(), 2), "the recorder must pause before the next attempt")
+	b.clock.Advance(emptyEvery)
+	<-stopped
+	require.Equal(t, 10, b.store.requireEachOnce(t))
+	require.Empty(t, b.files())
+}
+
+func TestRecorderWaitsForOtherProcess(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, t.TempDir())
+	require.NoError(t, b.spool.Write("call_x", testCalls(4, time.Now())))
+	other, err := NewSpool(b.dir, ids())
+	require.NoError(t, err)
+	_, err = other.Lock()
+	require.NoError(t, err)
+	b.run()
+	require.NoError(t, b.clock.Await(t.Context(), 1))
+	require.ErrorIs(t, b.Own(t.Context()), errWaiting)
+	require.Len(t, b.files(), 1, "the other process may still append to its segment")
+	require.NoError(t, other.Unlock())
+	b.clock.Advance(lockEvery)
+	<-b.store.tried
+	require.NoError(t, b.Own(t.Context()))
+	b.stop()
+	require.Equal(t, 4, b.store.requireEachOnce(t))
+	_, err = other.Lock()
+	require.NoError(t, err, "a stopped recorder must release the folder")
+	require.NoError(t, other.Unlock())
+}
+
+func TestRecorderStopsWhileOtherProcessUsesSpool(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, t.TempDir())
+	_, err := b.spool.Lock()
+	require.NoError(t, err)
+	b.open()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, b.Run(ctx), context.Canceled)
 }
 
 // unsentCalls returns the calls that are still on disk.

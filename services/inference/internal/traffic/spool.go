@@ -14,12 +14,16 @@ import (
 	"sync"
 
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // segmentMax is the size, in bytes, at which a segment is closed. It limits the size of a replay's transaction.
 const segmentMax = 4 << 20
 
 const suffix = ".jsonl"
+
+// lockFile is the file in the folder that the process which uses the folder locks.
+const lockFile = "lock"
 
 // Spool stores calls on the local disk while the database is unavailable. It writes segments of JSON lines. Each
 // segment is a batch with its own name. A segment that is read must not grow. The method Segments therefore closes the
@@ -31,6 +35,7 @@ type Spool struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
+	lock *localfile.LockedFile // nil unless this process has the lock of the folder
 }
 
 // NewSpool returns a spool in the given folder and creates the folder if it is missing.
@@ -39,6 +44,38 @@ func NewSpool(dir string, ids *id.Source) (*Spool, error) {
 		return nil, fmt.Errorf("create the spool folder: %w", err)
 	}
 	return &Spool{dir: dir, ids: ids}, nil
+}
+
+// Lock reserves the folder for this process until Unlock. It returns localfile.ErrLocked if another process uses the
+// folder. The result fresh reports whether the folder was empty, so that no earlier process has used it.
+func (s *Spool) Lock() (fresh bool, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return false, fmt.Errorf("list the spool: %w", err)
+	}
+	lock, err := localfile.TryLock(filepath.Join(s.dir, lockFile))
+	if err != nil {
+		return false, fmt.Errorf("lock the spool: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lock = lock
+	return len(entries) == 0, nil
+}
+
+// Unlock lets another process use the folder. It does nothing without the lock.
+func (s *Spool) Unlock() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return nil
+	}
+	err := s.lock.Close()
+	s.lock = nil
+	if err != nil {
+		return fmt.Errorf("unlock the spool: %w", err)
+	}
+	return nil
 }
 
 // Name returns a new name for a batch.
