@@ -147,6 +147,7 @@ func (c *caller) call(request []byte) bool {
 		}
 		conn, err := c.connect(to)
 		if err != nil {
+			to.ready.Store(false) // until the next check
 			c.repeated.Add(1)
 			continue
 		}

@@ -123,8 +123,11 @@ func (s *scaled) run(b *testing.B) string {
 // compare returns the medians of the rates of one replica and of two, and the median of the ratios.
 func (s *scaled) compare(first, second *backend) (one, two, ratio float64) {
 	s.load.use(first, second)
+	for _, to := range []*backend{first, second} {
+		s.Until(s.b.Context(), "the replica is ready", func() bool { to.check(s.b.Context(), http.DefaultClient); return to.ready.Load() })
+	}
 	end, missing := s.begin()
-	s.Until(s.b.Context(), "both replicas serve", func() bool { return first.ready.Load() && second.ready.Load() && s.load.ok.Load() > 100 })
+	s.Until(s.b.Context(), "both replicas serve", func() bool { return s.load.ok.Load() > 100 })
 	period := time.Duration(size(s.b, "BENCH_SECONDS", 3)) * time.Second
 	var ones, twos, ratios []float64
 	for n := range size(s.b, "BENCH_ROUNDS", rounds) {
