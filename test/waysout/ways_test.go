@@ -131,6 +131,8 @@ type waysHarness struct {
 	scripts string
 	results map[string]string
 	known   map[string]any
+	// files counts the files with targets.
+	files int
 	// admin is signed in once, because the number of sign-ins is limited.
 	admin *e2eflow.Loop
 	// open is true if works are not isolated.
@@ -258,12 +260,14 @@ func fled(t testing.TB, name, mark string) (pids []int) {
 	return pids
 }
 
-// targets writes the file with the targets and returns its path.
+// targets writes a file with the targets that are known now and returns its path. Each call writes a file of its own,
+// because earlier jobs may be reading theirs.
 func (h *waysHarness) targets() string {
 	h.T.Helper()
 	raw, err := json.Marshal(h.known)
 	require.NoError(h.T, err)
-	path := filepath.Join(h.scripts, "targets.json")
+	h.files++
+	path := filepath.Join(h.scripts, fmt.Sprintf("targets-%d.json", h.files))
 	require.NoError(h.T, os.WriteFile(path, raw, 0o644))
 	return path
 }

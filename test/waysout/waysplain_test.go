@@ -27,7 +27,7 @@ func TestWaysOut_withoutWork(t *testing.T) {
 	copyPrograms(t, scripts)
 	fill := filepath.Join("/dev/shm", "fill-"+filepath.Base(scripts))
 	t.Cleanup(func() { _ = os.Remove(fill) })
-	raw, err := json.Marshal(map[string]any{"pids": 4096, "files": workFiles, "fill": fill})
+	raw, err := json.Marshal(map[string]any{"pids": 4096, "files": workFiles, "files_seconds": 0, "fill": fill})
 	require.NoError(t, err)
 	targets := filepath.Join(scripts, "targets.json")
 	require.NoError(t, os.WriteFile(targets, raw, 0o600))

@@ -36,7 +36,7 @@ func (h *waysHarness) target(victim string) {
 	}
 	agent := h.AgentDir()
 	maps.Copy(h.known, map[string]any{
-		"pid": running.Command.PID, "shim": running.Shim.PID, "server": server.PID(), "pids": 4096, "files": workFiles, "home": h.homeFile(), "device": "/dev/" + otherDevice, "fill": filepath.Join("/dev/shm", "fill-"+filepath.Base(h.scripts)),
+		"pid": running.Command.PID, "shim": running.Shim.PID, "server": server.PID(), "pids": 4096, "files": workFiles, "files_seconds": 60, "home": h.homeFile(), "device": "/dev/" + otherDevice, "fill": filepath.Join("/dev/shm", "fill-"+filepath.Base(h.scripts)),
 		"agent": agent, "node_key": filepath.Join(agent, "node", "**", "*.pem"), "objects": filepath.Join(agent, "objects", "planted"),
 		"keyring": h.at("keys/keyring", "secrets/keyring"), "ca": filepath.Join(h.at("keys/ca", "ca"), "*"),
 		"audit_key": h.at("keys/audit", "secrets/audit-key"), "blob_key": h.at("keys/blobs", "secrets/blob-key"),
@@ -127,8 +127,10 @@ func (h *waysHarness) service() {
 	require.NoError(h.T, os.Chmod(filepath.Join(dir, "socket"), 0o777))
 	all, err := net.InterfaceAddrs()
 	require.NoError(h.T, err)
+	ofTests := netip.MustParsePrefix("198.18.0.0/15") // addresses of networks that other tests make and remove
 	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && !p.Addr().IsLoopback() {
+		p, err := netip.ParsePrefix(a.String())
+		if err == nil && p.Addr().Is4() && !p.Addr().IsLoopback() && !ofTests.Contains(p.Addr()) {
 			h.known["address"] = p.Addr().String()
 		}
 	}

@@ -8,7 +8,8 @@ import sys
 import time
 
 with open(sys.argv[1]) as f:
-    wanted = json.load(f)["files"]
+    targets = json.load(f)
+wanted = targets["files"]
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 each = min(hard - 100, 20_000)
@@ -23,7 +24,7 @@ for _ in range(wanted // each + 1):
     others.append(pid)
 for _ in others:
     os.read(ready[0], 1)
-time.sleep(5)  # the limit is not enforced at once
+time.sleep(targets["files_seconds"])  # the limit is not enforced at once
 print("way|file descriptors of several processes|open|", flush=True)
 for pid in others:
     os.kill(pid, signal.SIGKILL)

@@ -29,6 +29,7 @@ def another_cgroup():
             pass
 
 
+replaced, until_replaced = os.pipe()  # a program that replaces a process does not inherit the pipe
 for name in ("ignored signals", "second fork", "session of its own", "another cgroup", "changed environment"):
     if os.fork() == 0:
         if name != "ignored signals":
@@ -38,6 +39,7 @@ for name in ("ignored signals", "second fork", "session of its own", "another cg
         if name == "another cgroup":
             another_cgroup()
         remain(name)
-time.sleep(0.5)
+os.close(until_replaced)
+os.read(replaced, 1)  # returns when no process has the pipe
 print("fled", flush=True)
 time.sleep(600)

@@ -100,7 +100,7 @@ def group(host):
     """Send a datagram to a multicast or broadcast address, and wait for a response from the node."""
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-    sender.settimeout(3)
+    sender.settimeout(10)
     sender.sendto(b"x", (host, at["datagrams_of_node"]))
     sender.recv(1)
 
@@ -283,13 +283,13 @@ CLOSED = {
 def listener():
     """Request a page of the public listener."""
     endpoint = urllib.parse.urlsplit(os.environ["SERVICE_JOB_ENDPOINT"])
-    urllib.request.urlopen(f"{endpoint.scheme}://{endpoint.netloc}/api/auth/config", timeout=10).close()
+    urllib.request.urlopen(f"{endpoint.scheme}://{endpoint.netloc}/api/auth/config", timeout=60).close()
 
 
 def look_up(host):
     """Send a question to a name server and wait for an answer."""
     asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    asking.settimeout(5)
+    asking.settimeout(10)
     asking.sendto(b"question", (host, 53))
     asking.recv(512)
 
@@ -308,7 +308,7 @@ def search_users():
 
 def attempt(way):
     """Run one way. Exit with 0 if it is open, with 1 if it is closed and with 2 if it could not be tried."""
-    signal.alarm(30)
+    signal.alarm(120)
     try:
         way()
     except OSError as e:
