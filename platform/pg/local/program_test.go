@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,11 +22,20 @@ func programs(t *testing.T, postgres, initdb string) string {
 	t.Helper()
 	dir := t.TempDir()
 	script := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+		writeScript(t, filepath.Join(dir, name), text)
 	}
 	script("postgres", `if [ "$1" = --version ]; then `+version16+"; exit 0; fi\n"+postgres)
 	script("initdb", initdb)
 	return dir
+}
+
+// writeScript creates an executable script. A process that is started meanwhile would inherit the file that is open for
+// writing, and the kernel runs no such file, so none is started.
+func writeScript(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 }
 
 // makesCluster is an initdb that only writes the PG_VERSION file of a complete cluster.
@@ -111,7 +121,7 @@ func TestCluster_checkVersion(t *testing.T) {
 		"no output":             {"", "16", false},
 	} {
 		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "postgres"), []byte("#!/bin/sh\necho '"+c.output+"'\n"), 0o755))
+		writeScript(t, filepath.Join(dir, "postgres"), "echo '"+c.output+"'")
 		cl := &cluster{cfg: Config{BinDir: dir, identity: asSelf()}, data: "/the/data"}
 		err := cl.checkVersion(t.Context(), c.cluster)
 		require.Equal(t, c.ok, err == nil, "%s: %v", name, err)
@@ -127,7 +137,7 @@ func TestCommand_minimalEnvironment(t *testing.T) {
 	root := t.TempDir()
 	bin := filepath.Join(root, "bin")
 	require.NoError(t, os.Mkdir(bin, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "initdb"), []byte("#!/bin/sh\nenv\n"), 0o755))
+	writeScript(t, filepath.Join(bin, "initdb"), "env")
 	environment := func() map[string]string {
 		out, err := output(command(t.Context(), asSelf(), bin, "initdb"))
 		require.NoError(t, err)
