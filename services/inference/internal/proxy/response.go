@@ -15,10 +15,8 @@ import (
 
 // respond relays the engine's response to the caller as it arrives.
 func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
-	// When the call ends, a write that a slow caller blocks is interrupted. The deferred calls run in reverse order:
-	// the interruption is stopped first, then settle resets the deadline for the next request on the connection.
-	defer e.client.settle()
-	defer e.client.cutWrites(ctx)()
+	defer e.client.settle()         // for the next request on the connection
+	stop := e.client.cutWrites(ctx) // when the call ends, a write that a slow caller blocks is interrupted
 	e.client.begin(a.Status, callerHeader(a.Header, e.redirect(), e.a.requestID), a.Length, e.endsConnection())
 	e.rec.Status = int32(a.Status)
 	stream := isStream(a.Header)
@@ -30,6 +28,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	if err == nil {
 		err = e.client.end(partHeader(a.Trailer, a.Header, e.redirect()))
 	}
+	stop() // an interruption that comes late would cut the last event of an event stream, and the next response
 	end := endingOf(ctx, a.Status, err, a.Close())
 	e.noteRequest()
 	found := body.Close()
