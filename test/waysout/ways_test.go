@@ -81,8 +81,10 @@ func tryWays(t *testing.T, start testenv.Start, o testenv.Options) map[string]st
 		"SERVICE_AGENT_WORK_FILES": strconv.Itoa(workFiles),
 		"SERVICE_AGENT_LOG_BYTES":  strconv.Itoa(logBytes), "SERVICE_AGENT_LOG_RATE": strconv.Itoa(logRate),
 	}
+	index := newPackageIndex(t)
+	maps.Copy(env, index.settings())
 	maps.Copy(env, o.Env)
-	o.Env = env
+	o.Env, o.Admin = env, true
 	if os.Geteuid() == 0 {
 		o.Devices = devices()
 	}
@@ -97,16 +99,19 @@ func tryWays(t *testing.T, start testenv.Start, o testenv.Options) map[string]st
 	h.awaitGPUs(ctx, c)
 	victim := h.startOn(ctx, h.gpus(), "victim.py", "argument-of-the-other")
 	h.target(victim.await(ctx, "victim "))
+	h.engine(ctx)
 	if o.Env["SERVICE_AGENT_ISOLATION"] != "none" {
 		h.requireAvoided()
 	}
 	ways, limits, flee := h.start(ctx, "ways.py", h.targets()), h.start(ctx, "limits.py", h.targets()), h.start(ctx, "flee.py", filepath.Base(scripts))
 	alone, apart := h.startClosed(ctx), h.startApart(ctx)
+	h.startSdist(ctx, index)
 	h.collectLog(ctx, apart.log) // before the log grows further
 	h.collect(ctx, ways)
 	h.collect(ctx, alone)
 	h.collect(ctx, limits)
 	h.collectApart(ctx, apart)
+	h.collectSdist(ctx, index)
 	flee.await(ctx, "fled")
 	h.endFleeing(ctx, flee)
 	return h.results
@@ -133,6 +138,9 @@ type waysHarness struct {
 	known   map[string]any
 	// files counts the files with targets.
 	files int
+	// serving is the deployment of an engine, and version the model version that it serves.
+	serving *e2eflow.Loop
+	version e2eflow.ModelVersion
 	// admin is signed in once, because the number of sign-ins is limited.
 	admin *e2eflow.Loop
 	// open is true if works are not isolated.

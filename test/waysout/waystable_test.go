@@ -79,6 +79,12 @@ func ways() []way {
 		"port for agents",
 		"port of a service on loopback",
 		"port of a service on the node's address",
+		"port of Redis",
+		"admin port",
+		"engine on the node",
+		"key of an engine",
+		"Unix socket under /tmp",
+		"new environment",
 		"listener at the public port",
 		"listener at the public port over IPv6",
 		"listener at the port of the database",
@@ -128,6 +134,9 @@ func ways() []way {
 		"outlive the stop: changed environment",
 	} {
 		table = append(table, way{name: name, root: closedWay, user: closedWay, always: true})
+	}
+	for _, name := range sdistWays() {
+		table = append(table, way{name: inSdist + name, root: closedWay, user: closedWay})
 	}
 	return append(append(table, closedWays()...), reasonedWays()...)
 }

@@ -8,15 +8,19 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/test/redistest"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // target finds the processes, files and ports that works must not reach. The parameter victim is the JSON in which
@@ -104,7 +108,8 @@ func (h *waysHarness) database() {
 	require.NoError(h.T, err)
 }
 
-// service opens a port and a socket under /run. They stand for services of the machine, such as Redis.
+// service opens a port and two sockets, under /run and under /tmp, where servers of databases create theirs. They stand
+// for services of the machine. It also starts a Redis server.
 func (h *waysHarness) service() {
 	h.T.Helper()
 	var config net.ListenConfig
@@ -116,15 +121,10 @@ func (h *waysHarness) service() {
 	if os.Geteuid() != 0 {
 		base = h.T.TempDir()
 	}
-	dir, err := os.MkdirTemp(base, "signalbox-test-")
-	require.NoError(h.T, err)
-	h.T.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(h.T, os.Chmod(dir, 0o755))
-	h.known["run_socket"] = filepath.Join(dir, "socket")
-	socket, err := config.Listen(h.T.Context(), "unix", filepath.Join(dir, "socket"))
-	require.NoError(h.T, err)
-	h.T.Cleanup(func() { _ = socket.Close() })
-	require.NoError(h.T, os.Chmod(filepath.Join(dir, "socket"), 0o777))
+	h.known["run_socket"], h.known["tmp_socket"] = h.socket(base), h.socket("/tmp")
+	h.redis()
+	h.known["admin"] = portIn(h.Admin)
+	h.known["environments"] = filepath.Join(testenv.Root(h.T), ".cache", "agent-envs")
 	all, err := net.InterfaceAddrs()
 	require.NoError(h.T, err)
 	ofTests := netip.MustParsePrefix("198.18.0.0/15") // addresses of networks that other tests make and remove
@@ -134,6 +134,39 @@ func (h *waysHarness) service() {
 			h.known["address"] = p.Addr().String()
 		}
 	}
+}
+
+// socket opens a Unix socket that every user may connect to, in a new folder below the given one.
+func (h *waysHarness) socket(base string) string {
+	h.T.Helper()
+	dir, err := os.MkdirTemp(base, "signalbox-test-")
+	require.NoError(h.T, err)
+	h.T.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(h.T, os.Chmod(dir, 0o755))
+	path := filepath.Join(dir, "socket")
+	socket, err := (&net.ListenConfig{}).Listen(h.T.Context(), "unix", path)
+	require.NoError(h.T, err)
+	h.T.Cleanup(func() { _ = socket.Close() })
+	require.NoError(h.T, os.Chmod(path, 0o777))
+	return path
+}
+
+// redis starts a Redis server.
+func (h *waysHarness) redis() {
+	h.T.Helper()
+	_, port, err := net.SplitHostPort(h.FreeAddress())
+	require.NoError(h.T, err)
+	server := exec.CommandContext(h.T.Context(), redistest.Program(h.T), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", h.T.TempDir())
+	require.NoError(h.T, server.Start())
+	h.T.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	require.Eventually(h.T, func() bool {
+		conn, err := (&net.Dialer{}).DialContext(h.T.Context(), "tcp4", "127.0.0.1:"+port)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}, testenv.StageTimeout, 20*time.Millisecond, "the Redis server does not start")
+	h.known["redis"] = portIn(":" + port)
 }
 
 // respond responds to datagrams that arrive at any address of the node, as a service of the machine could.

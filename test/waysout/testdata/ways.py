@@ -61,6 +61,8 @@ def connect(port, host="127.0.0.1"):
 def listen(port, family=socket.AF_INET):
     """Listen on a port at the node's address. The separate network of a work does not have this address."""
     with socket.socket(family) as listener:
+        # Two ways listen at the same address, maybe at the same time.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((at["address"] if family == socket.AF_INET else "::ffff:" + at["address"], port))
         listener.listen()
 
@@ -228,6 +230,12 @@ WAYS = {
     "port for agents": lambda: connect(at["agents"]),
     "port of a service on loopback": lambda: connect(at["service"]),
     "port of a service on the node's address": lambda: connect(at["service"], at["address"]),
+    "port of Redis": lambda: connect(at["redis"]),
+    "admin port": lambda: connect(at["admin"]),
+    "engine on the node": lambda: connect(at["node_engine"]),
+    "key of an engine": lambda: read(at["engine_key"]),
+    "Unix socket under /tmp": lambda: unix(at["tmp_socket"]),
+    "new environment": lambda: create(at["environments"] + "/new-environment"),
     "listener at the public port": lambda: listen(public_port()),
     "listener at the public port over IPv6": lambda: listen(public_port(), socket.AF_INET6),
     "listener at the port of the database": lambda: listen(at["database"]),
