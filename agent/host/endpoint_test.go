@@ -181,3 +181,23 @@ func TestWork_awaitNetwork(t *testing.T) {
 	_, err := w.awaitNetwork(t.Context())
 	require.ErrorContains(t, err, "this node cannot close the network of works", "a work that this node cannot run must not wait")
 }
+
+// The ranks of an attempt on several nodes connect to each other, which the own network of a work would prevent.
+func TestWork_network_severalNodes(t *testing.T) {
+	t.Parallel()
+	for kind, restricted := range map[boundary.NetworkKind]map[string]bool{
+		boundary.OwnNetwork: {"": true, "1": true, "2": false},
+		boundary.Filtered:   {"": true, "1": true, "2": true},
+	} {
+		for nodes, wanted := range restricted {
+			h := lookupHost(t, &changingNames{address: netip.MustParseAddr("192.0.2.8")}, clock.Real())
+			h.net = kind
+			close(h.tried)
+			w := bareWork(h, executor.Key{WorkID: "w"}, t.TempDir())
+			w.assignment.Work.Attempt = &executor.AttemptSpec{IngestEndpoint: "http://192.0.2.2/api/ingest", Env: map[string]string{"SERVICE_JOB_NNODES": nodes}}
+			n, err := w.network(t.Context(), boundary.Network{})
+			require.NoError(t, err)
+			require.Equal(t, wanted, n.On(), "%s with %q nodes", kind, nodes)
+		}
+	}
+}

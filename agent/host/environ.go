@@ -220,6 +220,12 @@ func (w *work) closedNetwork() bool {
 	return a != nil && a.NoNetwork
 }
 
+// onSeveralNodes reports whether the work is one of the ranks of an attempt on several nodes.
+func (w *work) onSeveralNodes() bool {
+	a := w.assignment.Work.Attempt
+	return a != nil && a.Env["SERVICE_JOB_NNODES"] != "" && a.Env["SERVICE_JOB_NNODES"] != "1"
+}
+
 // awaitNetwork returns what the processes of the work may reach. Names that cannot be looked up are tried again like
 // downloads, because the control plane or its name server may be unreachable for a while.
 func (w *work) awaitNetwork(ctx context.Context) (n boundary.Network, err error) {
@@ -235,6 +241,12 @@ func (w *work) awaitNetwork(ctx context.Context) (n boundary.Network, err error)
 func (w *work) network(ctx context.Context, last boundary.Network) (boundary.Network, error) {
 	kind, why := w.host.Network()
 	if !w.closedNetwork() {
+		if kind == boundary.OwnNetwork && w.onSeveralNodes() {
+			// The ranks of an attempt connect to each other at any port, which pasta does not forward.
+			w.host.deps.Log.WarnContext(ctx, "the network of an attempt on several nodes is not restricted, because the agent does not run as root",
+				"work", w.key.String())
+			return boundary.Network{}, nil
+		}
 		n, err := w.host.network(ctx, w.endpoint())
 		if err == nil || ctx.Err() != nil || !last.On() || last.Kind != kind {
 			return n, err
