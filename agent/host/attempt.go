@@ -274,10 +274,11 @@ func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env 
 	if w.batched() {
 		// The batch system limits what the processes use. It also sends signals without a grace period of their own.
 		start.Grace, start.Queued = spec.Grace, true
-	} else {
-		start.Limits = w.host.plan(w.groupName(), spec.Limits)
+		return start, nil
 	}
-	return start, nil
+	start.Limits = w.host.plan(w.groupName(), spec.Limits)
+	start.Disk, err = w.diskBounds("work", "tmp", "package", spoolName)
+	return start, err
 }
 
 // nowRunning records that the command is running, unless that is already recorded.

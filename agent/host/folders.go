@@ -141,6 +141,23 @@ func (w *work) createFolders(ctx context.Context, folders ...string) error {
 	return w.diskOf(scratch[0]).Create(ctx, w.host.mkfs, rest, scratch...)
 }
 
+// diskBounds limits what the work may write to the folders, or returns a zero value if the folders are on disks.
+func (w *work) diskBounds(folders ...string) (b shim.DiskBounds, err error) {
+	if exists(w.diskOf(folders[0]).Image) {
+		return b, nil
+	}
+	w.host.allotting.Lock()
+	defer w.host.allotting.Unlock()
+	if b.Bytes, _, err = w.diskSizes(); err != nil {
+		return b, err
+	}
+	for _, name := range folders {
+		b.Folders = append(b.Folders, w.folder(0, name))
+	}
+	b.Files = b.Bytes / boundary.BytesPerInode
+	return b, nil
+}
+
 // MinDisk is the smallest disk of a work in bytes.
 const MinDisk = 16 << 20
 

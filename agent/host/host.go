@@ -66,8 +66,7 @@ type Config struct {
 	WorkFiles int64
 	// Memory is the machine's memory in bytes. Works that request no limit get most of it, or no limit if Memory is 0.
 	Memory int64
-	// WorkDisk is the disk space of a work in bytes, if the agent runs as root; if 0, an eighth of the free space that
-	// is not promised to other works. A work never gets more than half of that space.
+	// WorkDisk is the disk space of a work in bytes; if 0, an eighth of the free space that is not promised to other works. A work never gets more than half of that space.
 	WorkDisk int64
 	// WorkUsers are the user ids of works if the agent runs as root. No other user of the machine may have them.
 	WorkUsers boundary.Users

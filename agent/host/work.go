@@ -349,7 +349,7 @@ func (w *work) outcome(dir string, end End) executor.Exit {
 		e.Reason = executor.ReasonStopped
 	case exit.Cause == shim.CauseSilence:
 		e.Reason, e.Message = executor.ReasonLost, executor.Tail(exit.Message, executor.MaxMessage)
-	case exit.Cause == shim.CauseFiles:
+	case exit.Cause == shim.CauseFiles, exit.Cause == shim.CauseDisk:
 		// The work itself caused its end. This is a failure even if the command exited with 0 after SIGTERM.
 		e = executor.Exit{Code: -1, Signal: int(syscall.SIGKILL), Message: executor.Tail(exit.Message, executor.MaxMessage)}
 	case exit.Stopped:

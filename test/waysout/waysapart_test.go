@@ -56,7 +56,7 @@ func (h *waysHarness) awaitGPUs(ctx context.Context, c *client.Client) {
 
 // apart holds the jobs that try only one way each, because the attempt ends the job or makes it unusable for other
 // ways.
-type apart struct{ gpu, files, log, spool *waysJob }
+type apart struct{ gpu, files, log, spool, space, inodes *waysJob }
 
 func (h *waysHarness) startApart(ctx context.Context) (a apart) {
 	h.T.Helper()
@@ -65,6 +65,7 @@ func (h *waysHarness) startApart(ctx context.Context) (a apart) {
 		a.gpu = h.startOn(ctx, h.gpus(), "gpu.py")
 	}
 	a.files, a.log, a.spool = h.start(ctx, "files.py", h.targets()), h.start(ctx, "log.py"), h.start(ctx, "spool.py", h.targets())
+	a.space, a.inodes = h.start(ctx, "disk.py", h.targets(), "disk space"), h.start(ctx, "disk.py", h.targets(), "inodes")
 	return a
 }
 
@@ -73,7 +74,9 @@ func (h *waysHarness) collectApart(ctx context.Context, a apart) {
 	if a.gpu != nil {
 		h.collectGPUs(ctx, a.gpu)
 	}
-	h.collectFiles(ctx, a.files)
+	h.collectStopped(ctx, a.files, "file descriptors of several processes", "files open")
+	h.collectStopped(ctx, a.space, "disk space", "bytes of disk space")
+	h.collectStopped(ctx, a.inodes, "inodes", "bytes of disk space")
 	h.collectSpool(ctx, a.spool)
 }
 
@@ -117,10 +120,10 @@ func openIf(leadsOut bool) string {
 	return closedWay
 }
 
-// collectFiles reads the result of a job whose processes together open more files than a job may have open.
-func (h *waysHarness) collectFiles(ctx context.Context, j *waysJob) {
+// collectStopped reads the result of a job that tries one way. If the job is stopped for that, with a message that
+// contains the text, the way counts as closed.
+func (h *waysHarness) collectStopped(ctx context.Context, j *waysJob, name, text string) {
 	h.T.Helper()
-	const name = "file descriptors of several processes"
 	for line := range j.lines {
 		if h.T.Log(line); strings.HasPrefix(line, "way|") {
 			h.results[name] = strings.Split(line, "|")[2]
@@ -129,7 +132,7 @@ func (h *waysHarness) collectFiles(ctx context.Context, j *waysJob) {
 	}
 	require.NoError(h.T, j.AwaitState(ctx, "failed"))
 	require.NotNil(h.T, j.Job.Message)
-	require.Contains(h.T, *j.Job.Message, "files open")
+	require.Contains(h.T, *j.Job.Message, text)
 	h.results[name] = closedWay
 }
 

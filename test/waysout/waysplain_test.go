@@ -27,12 +27,12 @@ func TestWaysOut_withoutWork(t *testing.T) {
 	copyPrograms(t, scripts)
 	fill := filepath.Join("/dev/shm", "fill-"+filepath.Base(scripts))
 	t.Cleanup(func() { _ = os.Remove(fill) })
-	raw, err := json.Marshal(map[string]any{"pids": 4096, "files": workFiles, "files_seconds": 0, "fill": fill})
+	raw, err := json.Marshal(map[string]any{"pids": 4096, "files": workFiles, "files_seconds": 0, "disk_seconds": 0, "fill": fill})
 	require.NoError(t, err)
 	targets := filepath.Join(scripts, "targets.json")
 	require.NoError(t, os.WriteFile(targets, raw, 0o600))
 	results := map[string]string{}
-	for _, args := range [][]string{{"limits.py", targets}, {"files.py", targets}, {"ways.py", targets, "scheduling before all others"}} {
+	for _, args := range [][]string{{"limits.py", targets}, {"files.py", targets}, {"disk.py", targets, "disk space"}, {"disk.py", targets, "inodes"}, {"ways.py", targets, "scheduling before all others"}} {
 		goPlain(t, scripts, args, results)
 	}
 	fleePlain(t, scripts, results)

@@ -31,7 +31,7 @@ func ways() []way {
 	}
 	table = append(table, deviceWays()...)
 	for _, name := range []string{"disk space", "inodes"} {
-		table = append(table, way{name: name, root: closedWay, user: openWay})
+		table = append(table, way{name: name, root: closedWay, user: closedWay, always: true})
 	}
 	for _, name := range []string{
 		"file of another work",

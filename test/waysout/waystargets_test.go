@@ -40,7 +40,7 @@ func (h *waysHarness) target(victim string) {
 	}
 	agent := h.AgentDir()
 	maps.Copy(h.known, map[string]any{
-		"pid": running.Command.PID, "shim": running.Shim.PID, "server": server.PID(), "pids": 4096, "files": workFiles, "files_seconds": 60, "home": h.homeFile(), "device": "/dev/" + otherDevice, "fill": filepath.Join("/dev/shm", "fill-"+filepath.Base(h.scripts)),
+		"pid": running.Command.PID, "shim": running.Shim.PID, "server": server.PID(), "pids": 4096, "files": workFiles, "files_seconds": 60, "disk_seconds": 60, "home": h.homeFile(), "device": "/dev/" + otherDevice, "fill": filepath.Join("/dev/shm", "fill-"+filepath.Base(h.scripts)),
 		"agent": agent, "node_key": filepath.Join(agent, "node", "**", "*.pem"), "objects": filepath.Join(agent, "objects", "planted"),
 		"keyring": h.at("keys/keyring", "secrets/keyring"), "ca": filepath.Join(h.at("keys/ca", "ca"), "*"),
 		"audit_key": h.at("keys/audit", "secrets/audit-key"), "blob_key": h.at("keys/blobs", "secrets/blob-key"),

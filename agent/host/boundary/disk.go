@@ -39,8 +39,8 @@ const (
 	Reports Purpose = "reports"
 )
 
-// bytesPerInode is the size of a disk in bytes divided by the number of its inodes.
-const bytesPerInode = "8192"
+// BytesPerInode is the size of a disk in bytes divided by the number of its inodes.
+const BytesPerInode = 8192
 
 // Create creates the disk with the given size in bytes, and creates the given folders on it, which belong to root. It
 // replaces an earlier disk, which must not be in use. The parameter mkfs is the path of mkfs.ext4.
@@ -54,7 +54,7 @@ func (d Disk) Create(ctx context.Context, mkfs string, size int64, folders ...st
 	if d.Purpose == Reports {
 		features, extended = "^resize_inode,has_journal", extended+",lazy_journal_init=1"
 	}
-	cmd := exec.CommandContext(ctx, mkfs, "-q", "-F", "-m", "0", "-i", bytesPerInode, "-O", features, "-E", extended, "-e", "continue", made)
+	cmd := exec.CommandContext(ctx, mkfs, "-q", "-F", "-m", "0", "-i", strconv.Itoa(BytesPerInode), "-O", features, "-E", extended, "-e", "continue", made)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("create the file system of a work: %w: %s", err, strings.TrimSpace(string(out)))

@@ -22,9 +22,7 @@ func (o *owner) watchFiles() (end func()) {
 	if bound == 0 {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
+	return watch(func(ctx context.Context) {
 		for clock.Sleep(ctx, o.clock, filesInterval) == nil {
 			if n := filesBelow(os.Getpid(), bound); n > bound {
 				o.requestStop(leave{cause: CauseFiles, reason: fmt.Sprintf(
@@ -32,6 +30,13 @@ func (o *owner) watchFiles() (end func()) {
 			}
 		}
 	})
+}
+
+// watch runs fn until the returned function is called, which waits for the end of fn.
+func watch(fn func(ctx context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { fn(ctx) })
 	return func() {
 		cancel()
 		running.Wait()

@@ -53,6 +53,8 @@ type Start struct {
 	Log       string         `json:"log"`
 	LogBounds logship.Bounds `json:"log_bounds,omitzero"`
 	Limits    boundary.Plan  `json:"limits"`
+	// Disk limits what the command writes, if its folders are not on a disk of their own.
+	Disk DiskBounds `json:"disk,omitzero"`
 	// Isolation is the boundary around the command. Path, Dir and Env refer to what the command sees inside it;
 	// Log is a path of the machine.
 	Isolation boundary.Isolation `json:"isolation,omitzero"`
@@ -107,11 +109,12 @@ type Exit struct {
 type Cause string
 
 // The causes: the response to a renewal of the lease requested a stop, no renewal succeeded within Lease.Silence,
-// or the processes had too many files open.
+// the processes had too many files open, or the folders contain too much.
 const (
 	CauseOrder   Cause = "order"
 	CauseSilence Cause = "silence"
 	CauseFiles   Cause = "files"
+	CauseDisk    Cause = "disk"
 )
 
 // stop is the content of stop.json. Grace is the time until the processes are killed.

@@ -83,13 +83,14 @@ func (o *owner) run() error {
 		o.sweep()
 		return o.finish(Exit{Code: -1, Failure: err.Error()})
 	}
-	endRenewals, endWatch := o.renewLease(), o.watchFiles()
+	endRenewals, endFiles, endDisk := o.renewLease(), o.watchFiles(), o.watchDisk()
 	status := o.commandStatus(o.follow())
 	// Read the OOM count before sweep removes the cgroup.
 	exit := Exit{Code: -1, Stopped: o.stopped, Cause: o.cause, Message: o.reason, OOM: o.start.Limits.OOMKilled(), Missing: o.missing}
 	o.sweep()
 	endRenewals()
-	endWatch()
+	endFiles()
+	endDisk()
 	o.closeFilter()
 	if status.Signaled() {
 		exit.Signal = int(status.Signal())

@@ -57,52 +57,6 @@ def memory_together():
                 pass
 
 
-def disk_space():
-    """Take four times the space of the job's disk, in every folder that the job can write to."""
-    made, taken = [], 0
-    try:
-        for folder in folders():
-            for size in [128, 32, 8, 2] * 4:
-                if taken >= 256:
-                    return
-                name = os.path.join(folder, f"large-{os.getpid()}-{len(made)}")
-                try:
-                    with open(name, "wb") as file:
-                        made.append(name)
-                        os.posix_fallocate(file.fileno(), 0, size * MIB)
-                        taken += size
-                except OSError:
-                    pass
-        raise OSError(f"only {taken} MiB")
-    finally:
-        for name in made:
-            os.unlink(name)
-
-
-def inodes():
-    """Create more files than the job's disk allows, in every folder that the job can write to."""
-    made = []
-    try:
-        for folder in folders():
-            try:
-                while len(made) < 20_000:
-                    name = os.path.join(folder, f"file-{os.getpid()}-{len(made)}")
-                    open(name, "x").close()
-                    made.append(name)
-            except OSError:
-                pass
-        if len(made) < 20_000:
-            raise OSError(f"only {len(made)} files")
-    finally:
-        for name in made:
-            os.unlink(name)
-
-
-def folders():
-    """Return the folders that the job can write to. Each may be on its own disk."""
-    return [os.environ["SERVICE_JOB_WORKDIR"], os.environ["SERVICE_JOB_SPOOL_DIR"], "/tmp", "/var/tmp", os.getcwd()]
-
-
 def shared_memory():
     """Fill /dev/shm."""
     name = at["fill"]
@@ -166,8 +120,6 @@ WAYS = {
     "anonymous shared memory": lambda: shared(-1),
     "file in memory": file_in_memory,
     "memory of sockets": sockets,
-    "disk space": disk_space,
-    "inodes": inodes,
     "processes and threads": processes,
     "shared memory": shared_memory,
 }

@@ -1,0 +1,67 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// DiskBounds limits what the folders of a command contain, if they are not on a disk of their own. A zero value sets no
+// limit.
+type DiskBounds struct {
+	Folders []string `json:"folders"`
+	// Bytes is the disk space, and Files the number of files and folders.
+	Bytes int64 `json:"bytes"`
+	Files int64 `json:"files"`
+}
+
+const (
+	// diskInterval is the shortest time between two measurements of the folders.
+	diskInterval = time.Second
+	// diskShare is the time between two measurements, divided by the time that the last one took. It limits the share of
+	// a processor that the measurements of many files take.
+	diskShare = 20
+)
+
+// watchDisk stops the command when its folders contain more than they may. The returned function ends the watch.
+func (o *owner) watchDisk() (end func()) {
+	if len(o.start.Disk.Folders) == 0 {
+		return func() {}
+	}
+	return watch(func(ctx context.Context) {
+		for pause := diskInterval; clock.Sleep(ctx, o.clock, pause) == nil; {
+			began := o.clock.Now()
+			if over := o.start.Disk.exceeded(os.Getpid()); over != "" {
+				o.requestStop(leave{cause: CauseDisk, reason: over})
+			}
+			pause = max(diskInterval, diskShare*o.clock.Now().Sub(began))
+		}
+	})
+}
+
+// exceeded returns why the folders, together with the deleted files that descendants of the process pid have open, exceed
+// the bounds, or "" if they do not.
+func (b DiskBounds) exceeded(pid int) string {
+	u := usage{bounds: b, linked: map[inode]bool{}, devices: map[uint64]bool{}}
+	for _, folder := range b.Folders {
+		if u.addFolder(unix.AT_FDCWD, folder, folder, 0); u.over() {
+			break
+		}
+	}
+	if !u.over() {
+		u.addDeleted(Descendants(pid))
+	}
+	switch {
+	case u.unmeasured != nil:
+		return fmt.Sprintf("the disk space of the work cannot be measured: %v; the limits of the disk hold only for folders that can be read", u.unmeasured)
+	case u.over():
+		return fmt.Sprintf("the work used at least %d of %d bytes of disk space and %d of %d files; write less, or request a larger SERVICE_AGENT_WORK_DISK_BYTES",
+			u.bytes, b.Bytes, u.files, b.Files)
+	}
+	return ""
+}
