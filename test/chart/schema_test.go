@@ -47,6 +47,17 @@ func TestRefusedValues(t *testing.T) {
 		"no bucket":                     {`objects: {s3: {bucket: ""}}`, "objects.s3 needs endpoint, bucket and existingSecret"},
 		"no claim":                      {`objects: {driver: fs}`, "objects.fs.existingClaim must name a claim"},
 		"a gateway that stops too soon": {`services: {gateway: {stopGraceSeconds: 10}}`, "services.gateway.stopGraceSeconds must be at least"},
+		"another port of the object store": {`objects: {s3: {endpoint: "minio:9000"}}`, "networkPolicy.objects.port must be 9000"},
+		"the port of plain HTTP":           {`objects: {s3: {endpoint: minio, plaintext: true}}`, "networkPolicy.objects.port must be 80"},
+		"another port of the collector":    {`otlpEndpoint: "http://collector:14317"`, "networkPolicy.traces.port must be 14317"},
+		"a range of ports":                 {`networkPolicy: {apiServer: {port: 8443}}`, "networkPolicy.apiServer.endPort must be at least"},
+		"a range of pods":                  {`networkPolicy: {podCidrs: [10.244.0.0]}`, "does not match pattern"},
+		"no port of DNS":                   {`networkPolicy: {dns: {ports: []}}`, "minItems: got 0, want 1"},
+		"two bundles of CAs":               {`caBundle: {configMap: a, secret: b}`, "must not be set together"},
+		"no address for agents":            {`agents: {service: {type: LoadBalancer}}`, "agents.address must be set"},
+		"a volume of a running pod": {
+			`{audit: {accessMode: ReadWriteOncePod}, defaults: {replicas: 1}, restored: {run: true}}`, "scale all services to 0 first",
+		},
 		"no Gateway":                    {`gatewayApi: {enabled: true}`, "gatewayApi.parentRefs must name"},
 		"bounds of an autoscaler":       {`services: {jobs: {autoscaling: {enabled: true, minReplicas: 9}}}`, "minReplicas must not exceed maxReplicas"},
 	} {
