@@ -89,6 +89,8 @@ func TestProcess_awaitRestore_reportsTakenAdminAddress(t *testing.T) {
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })
 	p, spec := restoredProcess(t, l.Addr().String())
-	_, err := p.awaitRestore(t.Context(), spec)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := p.awaitRestore(ctx, spec)
 	require.ErrorContains(t, err, "open the admin listener on "+l.Addr().String())
 }

@@ -53,7 +53,7 @@ func TestPlantedFaults(t *testing.T) {
 		"a metric that does not exist":  {"PrometheusRule", "", `traffic_dropped_total`, `traffic_lost_total`, "the metric traffic_lost_total does not exist"},
 		"a metric of a dashboard":       {"ConfigMap", "dashboard-training", `jobs_slurm_held`, `jobs_slurm_waiting`, "the metric jobs_slurm_waiting does not exist"},
 		"a runbook that does not exist": {"PrometheusRule", "", `operating/#the-database`, `operating/#databases`, "there is no page or heading"},
-		"a policy that is no hook":      {"NetworkPolicy", "migrate-job", `helm.sh/hook: .*`, `example.com/a: b`, "migrate-auth runs before a policy with its rules"},
+		"a policy without a hook":       {"NetworkPolicy", "migrate-job", `helm.sh/hook: .*`, `example.com/a: b`, "migrate-auth runs before a policy with its rules"},
 		"a policy that comes too late":  {"NetworkPolicy", "setup-job", `helm.sh/hook-weight: "-30"`, `helm.sh/hook-weight: "-10"`, "setup runs before a policy with its rules"},
 		"a job that waits for pods":     {"Job", "migrate-auth", `helm.sh/hook: .*`, `helm.sh/hook: post-upgrade`, "runs only after the pods are ready"},
 		"an address that is a pod":      {"NetworkPolicy", "jobs", `(?s)from:\n +- podSelector:\n +matchLabels:.*?component: \w+`, "from:\n        - ipBlock: {cidr: 10.0.0.0/8}", "by its address, inference can call jobs (grpc)"},

@@ -39,14 +39,14 @@ func TestRefusedValues(t *testing.T) {
 			`{audit: {accessMode: ReadWriteOnce}, defaults: {replicas: 1}, services: {jobs: {autoscaling: {enabled: true}}}}`,
 			"services.jobs has more than one replica",
 		},
-		"no registry":                   {`image: {registry: ""}`, "image.registry must be set"},
-		"no URL":                        {`publicUrl: ""`, "publicUrl must be set"},
-		"no database":                   {`postgres: {adminSecret: {name: ""}}`, "set postgres.adminSecret.name"},
-		"keys without a database":       {`secrets: {keys: own}`, "secrets.database must be set too"},
-		"some certificates":             {`secrets: {tls: {auth: own}}`, "must be set together"},
-		"no bucket":                     {`objects: {s3: {bucket: ""}}`, "objects.s3 needs endpoint, bucket and existingSecret"},
-		"no claim":                      {`objects: {driver: fs}`, "objects.fs.existingClaim must name a claim"},
-		"a gateway that stops too soon": {`services: {gateway: {stopGraceSeconds: 10}}`, "services.gateway.stopGraceSeconds must be at least"},
+		"no registry":                      {`image: {registry: ""}`, "image.registry must be set"},
+		"no URL":                           {`publicUrl: ""`, "publicUrl must be set"},
+		"no database":                      {`postgres: {adminSecret: {name: ""}}`, "set postgres.adminSecret.name"},
+		"keys without a database":          {`secrets: {keys: own}`, "secrets.database must be set too"},
+		"some certificates":                {`secrets: {tls: {auth: own}}`, "must be set together"},
+		"no bucket":                        {`objects: {s3: {bucket: ""}}`, "objects.s3 needs endpoint, bucket and existingSecret"},
+		"no claim":                         {`objects: {driver: fs}`, "objects.fs.existingClaim must name a claim"},
+		"a gateway that stops too soon":    {`services: {gateway: {stopGraceSeconds: 10}}`, "services.gateway.stopGraceSeconds must be at least"},
 		"another port of the object store": {`objects: {s3: {endpoint: "minio:9000"}}`, "networkPolicy.objects.port must be 9000"},
 		"the port of plain HTTP":           {`objects: {s3: {endpoint: minio, plaintext: true}}`, "networkPolicy.objects.port must be 80"},
 		"another port of the collector":    {`otlpEndpoint: "http://collector:14317"`, "networkPolicy.traces.port must be 14317"},
@@ -58,8 +58,8 @@ func TestRefusedValues(t *testing.T) {
 		"a volume of a running pod": {
 			`{audit: {accessMode: ReadWriteOncePod}, defaults: {replicas: 1}, restored: {run: true}}`, "scale all services to 0 first",
 		},
-		"no Gateway":                    {`gatewayApi: {enabled: true}`, "gatewayApi.parentRefs must name"},
-		"bounds of an autoscaler":       {`services: {jobs: {autoscaling: {enabled: true, minReplicas: 9}}}`, "minReplicas must not exceed maxReplicas"},
+		"no Gateway":              {`gatewayApi: {enabled: true}`, "gatewayApi.parentRefs must name"},
+		"bounds of an autoscaler": {`services: {jobs: {autoscaling: {enabled: true, minReplicas: 9}}}`, "minReplicas must not exceed maxReplicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
