@@ -105,12 +105,23 @@ func TestPodCIDRs(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// A changed revision replaces the pods, which read Secrets only when they start.
-func TestRevisionOfSecrets(t *testing.T) {
+// Another database or revision replaces the pods, which read Secrets only when they start.
+func TestChangedSecretsReplacePods(t *testing.T) {
 	t.Parallel()
-	for _, w := range workloads(render(t, with(t, `secrets: {revision: "2"}`))) {
-		if w.serves {
-			require.Equal(t, "2", w.pod.Annotations["signalbox.dev/secrets-revision"], w.name)
+	pods := func(values string) (out []corev1.PodTemplateSpec) {
+		for _, w := range workloads(render(t, with(t, values))) {
+			if w.serves {
+				out = append(out, w.pod)
+			}
+		}
+		require.Len(t, out, 6)
+		return out
+	}
+	before := pods(`{}`)
+	require.Equal(t, before, pods(`{}`))
+	for _, values := range []string{`secrets: {revision: "2"}`, `postgres: {database: other}`, `postgres: {adminSecret: {name: other}}`} {
+		for i, after := range pods(values) {
+			require.NotEqual(t, before[i], after, values)
 		}
 	}
 }

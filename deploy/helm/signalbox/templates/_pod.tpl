@@ -182,9 +182,8 @@ metadata:
     {{- end }}
   annotations:
     kubectl.kubernetes.io/default-container: {{ .name }}
-    {{- with .root.Values.secrets.revision }}
-    signalbox.dev/secrets-revision: {{ . | quote }}
-    {{- end }}
+    # Values that decide what is in the Secrets, which the pods read only when they start.
+    checksum/secrets: {{ list .root.Values.postgres .root.Values.secrets.revision | toJson | sha256sum | trunc 16 | quote }}
     {{- with .set.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
