@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the programs of the control plane for amd64 and arm64, with the console and the documentation, and packs them
 # into container images in dist/images: an archive of each program that `podman load` reads without a network, and the
-# modules in each program as an SPDX document. The same commit, built with the same version of Go, gives the same images.
+# modules in each program as an SPDX document; and the Helm chart for these images. The same commit, built with the same version of Go, gives the same images.
 #   CONSOLE=none   leaves the console and the documentation out
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,3 +22,4 @@ for arch in amd64 arm64; do
 done
 GOWORK=off go -C tools run ./images -programs "$out/bin" -out "$out" -version "$version" \
   -revision "$(git rev-parse HEAD)" -created "$(git show -s --format=%cI HEAD)"
+scripts/chart.sh "$out" "$version"

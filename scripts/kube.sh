@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 bin=$(scripts/tools/kube.sh)
 work=$(mktemp -d)
 clean() {
-  kill "${server:-}" "${etcd:-}" 2> /dev/null || true
+  # Without etcd, the API server would take minutes to stop.
+  kill -KILL "${server:-}" "${etcd:-}" 2> /dev/null || true
   wait 2> /dev/null || true
   rm -rf "$work"
 }

@@ -117,7 +117,8 @@ func resumeAll(ctx context.Context, envs []*Env) error {
 	return nil
 }
 
-// awaitRestore calls AwaitRestore for the process's service. Calls from other services are refused in the meantime.
+// awaitRestore calls AwaitRestore for the process's service. Calls from other services are refused in the meantime, and
+// the admin listener reports that the process runs and why it is not ready.
 func (p *Process) awaitRestore(ctx context.Context, spec Spec) (stopped bool, err error) {
 	files, err := spec.Migrations()
 	if err != nil {
@@ -134,6 +135,32 @@ func (p *Process) awaitRestore(ctx context.Context, spec Spec) (stopped bool, er
 		if err != nil {
 			return err
 		}
-		return rpc.Refuse(ctx, l, ErrMaintenance())
+		refused := process.Worker{
+			Name:  spec.Name + ".maintenance",
+			Run:   func(ctx context.Context) error { return rpc.Refuse(ctx, l, ErrMaintenance()) },
+			Ready: func(context.Context) error { return ErrMaintenance() },
+		}
+		return p.runRefusing(ctx, refused)
 	}, p.Env)
+}
+
+// runRefusing runs the worker that refuses calls until ctx is done, beside an admin listener if there is one. The worker is
+// never ready, so the admin listener reports its reason.
+func (p *Process) runRefusing(ctx context.Context, refusing process.Worker) error {
+	if p.Settings.Obs.AdminListen == "" {
+		return refusing.Run(ctx)
+	}
+	admin, err := OpenAdmin(ctx, p.Settings.Obs.AdminListen, p.Obs, p.Clock, p.Loaded, 0, refusing)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() {
+		served <- admin.Run(ctx)
+		end() // Without its admin listener, the process would be killed by probes.
+	}()
+	err = refusing.Run(ctx)
+	end()
+	return errors.Join(err, <-served)
 }

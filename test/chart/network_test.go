@@ -2,11 +2,13 @@ package chart
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,28 +43,44 @@ func covers(ports []networkingv1.NetworkPolicyPort, port int32) bool {
 	})
 }
 
-// hasPod reports whether a list of peers contains pods of the release with the labels. Peers by address are outside of
-// the cluster; an empty list means every address.
+// podAddress is an address of pods.
+const podAddress = "10.244.3.7"
+
+// matcher reports whether a list of peers contains a pod with the labels.
+type matcher func(peers []networkingv1.NetworkPolicyPeer, of map[string]string) bool
+
+// hasPod is a matcher for network plugins that do not count pods among addresses. An empty list means every peer.
 func hasPod(peers []networkingv1.NetworkPolicyPeer, of map[string]string) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		return p.PodSelector != nil && selects(p.PodSelector, of) && (p.NamespaceSelector == nil || selects(p.NamespaceSelector, nil))
 	})
 }
 
+// hasAddress is a matcher for network plugins that count pods among addresses, too.
+func hasAddress(peers []networkingv1.NetworkPolicyPeer, of map[string]string) bool {
+	return hasPod(peers, of) || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
+		return p.IPBlock != nil && contains(p.IPBlock.CIDR) && !slices.ContainsFunc(p.IPBlock.Except, contains)
+	})
+}
+
+func contains(cidr string) bool {
+	return netip.MustParsePrefix(cidr).Contains(netip.MustParseAddr(podAddress))
+}
+
 // leaves reports whether the policies let a pod connect to a port of another, as far as the egress of the one decides.
-func leaves(r rendered, from, to map[string]string, port int32) bool {
+func (has matcher) leaves(r rendered, from, to map[string]string, port int32) bool {
 	return slices.ContainsFunc(policies(r, from), func(p *networkingv1.NetworkPolicy) bool {
 		return slices.ContainsFunc(p.Spec.Egress, func(e networkingv1.NetworkPolicyEgressRule) bool {
-			return covers(e.Ports, port) && hasPod(e.To, to)
+			return covers(e.Ports, port) && has(e.To, to)
 		})
 	})
 }
 
 // enters reports the same as far as the ingress of the other decides.
-func enters(r rendered, from, to map[string]string, port int32) bool {
+func (has matcher) enters(r rendered, from, to map[string]string, port int32) bool {
 	return slices.ContainsFunc(policies(r, to), func(p *networkingv1.NetworkPolicy) bool {
 		return slices.ContainsFunc(p.Spec.Ingress, func(i networkingv1.NetworkPolicyIngressRule) bool {
-			return covers(i.Ports, port) && hasPod(i.From, from)
+			return covers(i.Ports, port) && has(i.From, from)
 		})
 	})
 }
@@ -74,7 +92,7 @@ func edgesEqual(code []edge) rule {
 		if len(all[networkingv1.NetworkPolicy](r)) == 0 {
 			return nil // the set turns policies off
 		}
-		for direction, permits := range map[string]func(r rendered, from, to map[string]string, port int32) bool{"egress": leaves, "ingress": enters} {
+		for direction, permits := range map[string]func(r rendered, from, to map[string]string, port int32) bool{"egress": matcher(hasPod).leaves, "ingress": matcher(hasPod).enters} {
 			permitted := between(r, permits)
 			for _, e := range permitted {
 				if !slices.Contains(code, e) {
@@ -85,6 +103,28 @@ func edgesEqual(code []edge) rule {
 				if !slices.Contains(permitted, e) {
 					faults = append(faults, fmt.Sprintf("%s: %s calls %s (%s), but the policies do not permit it", direction, e.from, e.to, e.port))
 				}
+			}
+		}
+		return faults
+	}
+}
+
+// reachable returns a rule that requires that pods cannot open other connections than those of the code, also if the
+// network plugin counts pods among addresses. Then networkPolicy.podCidrs is needed, or names of the addresses outside, to
+// keep inference, which calls engines at any address, from the port for agents, which also has clients at any address.
+func reachable(code []edge) rule {
+	return func(r rendered) (faults []string) {
+		if len(all[networkingv1.NetworkPolicy](r)) == 0 {
+			return nil
+		}
+		given, _ := r.values["networkPolicy"].(map[string]any)
+		for _, e := range between(r, func(r rendered, from, to map[string]string, port int32) bool {
+			has := matcher(hasAddress)
+			return has.leaves(r, from, to, port) && has.enters(r, from, to, port)
+		}) {
+			open := given["podCidrs"] == nil && given["engines"] == nil && e == edge{"inference", "jobs", "agents"}
+			if !open && !slices.Contains(code, e) {
+				faults = append(faults, fmt.Sprintf("by its address, %s can call %s (%s)", e.from, e.to, e.port))
 			}
 		}
 		return faults
@@ -181,6 +221,9 @@ func outsideEqual(r rendered) (faults []string) {
 func servicesReach(r rendered) (faults []string) {
 	addresses := map[string]bool{}
 	for _, s := range all[corev1.Service](r) {
+		if s.Spec.ClusterIP == corev1.ClusterIPNone && !s.Spec.PublishNotReadyAddresses {
+			faults = append(faults, fmt.Sprintf("callers of %s do not learn that it is in maintenance, because it publishes only pods that are ready", s.Name))
+		}
 		for _, p := range s.Spec.Ports {
 			addresses[fmt.Sprintf("%s:%d", s.Name, p.Port)] = true
 			if !slices.ContainsFunc(workloads(r), func(w workload) bool {
@@ -230,10 +273,16 @@ func portsEqual(want map[string]string) rule {
 	}
 }
 
-func TestPeersByAddressAreOutside(t *testing.T) {
+func TestPeersByAddress(t *testing.T) {
 	t.Parallel()
-	peers := []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0"}}}
-	if hasPod(peers, map[string]string{"a": "b"}) {
-		t.Fatal("a peer by address counts as a pod")
+	of := map[string]string{"a": "b"}
+	block := func(cidr string, except ...string) []networkingv1.NetworkPolicyPeer {
+		return []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: cidr, Except: except}}}
 	}
+	require.False(t, hasPod(block("0.0.0.0/0"), of))
+	require.True(t, hasAddress(block("0.0.0.0/0"), of))
+	require.True(t, hasAddress(block("10.0.0.0/8", "10.20.0.0/16"), of))
+	require.False(t, hasAddress(block("10.0.0.0/8", "10.244.0.0/16"), of))
+	require.False(t, hasAddress(block("10.20.0.0/16"), of))
+	require.False(t, hasAddress(block("::/0"), of))
 }

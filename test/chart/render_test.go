@@ -55,6 +55,8 @@ func load(t *testing.T) *chart.Chart {
 	t.Helper()
 	c, err := loader.Load(chartDir)
 	require.NoError(t, err)
+	require.Empty(t, c.Metadata.AppVersion, "the version is that of the images, which make images knows")
+	c.Metadata.AppVersion = "0.1.0" // as if packed
 	return c
 }
 
@@ -88,13 +90,18 @@ func sets(t *testing.T) []string {
 // manifests renders the chart and returns the text of each object, and the notes. The schema is checked first.
 func manifests(t *testing.T, values map[string]any) (docs []string, notes string, err error) {
 	t.Helper()
-	c := load(t)
+	return manifestsOf(t, load(t), values, engine.Engine{Strict: true}.Render)
+}
+
+// manifestsOf is manifests for a chart and a way of rendering.
+func manifestsOf(t *testing.T, c *chart.Chart, values map[string]any, with func(*chart.Chart, chartutil.Values) (map[string]string, error)) (docs []string, notes string, err error) {
+	t.Helper()
 	options := chartutil.ReleaseOptions{Name: "prod", Namespace: namespace, IsInstall: true, Revision: 1}
 	given, err := chartutil.ToRenderValues(c, values, options, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, "", err
 	}
-	files, err := engine.Engine{Strict: true}.Render(c, given)
+	files, err := with(c, given)
 	if err != nil {
 		return nil, "", err
 	}

@@ -59,7 +59,7 @@ func TestComposeFile_restartsAndHealthChecks(t *testing.T) {
 	// What a service keeps must outlive its container.
 	for name, target := range map[string]string{
 		"inference": all["inference"].Environment["SERVICE_INFERENCE_SPOOL"], "auth": all["auth"].Environment["SERVICE_AUDIT_DIR"],
-		"gateway": all["gateway"].Environment["SERVICE_BLOB_ROOT"], "postgres": "/var/lib/postgresql/data", "caddy": "/data",
+		"gateway": all["gateway"].Environment["SERVICE_BLOB_ROOT"], "postgres": all["postgres"].Environment["PGDATA"], "caddy": "/data",
 	} {
 		volume := func(m mount) bool { return m.Type == "volume" && m.Target == target }
 		require.True(t, slices.ContainsFunc(all[name].Volumes, volume), "%s needs a volume at %s", name, target)

@@ -37,4 +37,37 @@
 {{- if and $v.gatewayApi.enabled (empty $v.gatewayApi.parentRefs) -}}
   {{- fail "gatewayApi.parentRefs must name the Gateway that serves the host of publicUrl" -}}
 {{- end -}}
+{{- if and $v.caBundle.configMap $v.caBundle.secret -}}
+  {{- fail "caBundle.configMap and caBundle.secret must not be set together" -}}
+{{- end -}}
+{{- if and (ne $v.agents.service.type "ClusterIP") (not $v.agents.address) -}}
+  {{- fail "agents.address must be set to the host:port that agents dial, because agents.service.type makes the port reachable from outside of the cluster" -}}
+{{- end -}}
+{{- if and $v.restored.run (eq $v.audit.accessMode "ReadWriteOncePod") (not $v.restored.stopped) -}}
+  {{- fail "the job of restored.run mounts the audit folders, and audit.accessMode ReadWriteOncePod lets only one pod mount each: scale all services to 0 first (kubectl scale --replicas=0), and set restored.stopped" -}}
+{{- end -}}
+{{- if $v.networkPolicy.enabled -}}{{- include "signalbox.checkPorts" . -}}{{- end -}}
+{{- end -}}
+
+{{/* The ports of the policies must be those that the settings name. */}}
+{{- define "signalbox.checkPorts" -}}
+{{- $v := .Values -}}
+{{- $policy := $v.networkPolicy -}}
+{{- if eq $v.objects.driver "s3" -}}
+  {{- $port := default (ternary "80" "443" $v.objects.s3.plaintext) (regexFind ":[0-9]+$" $v.objects.s3.endpoint | trimPrefix ":") -}}
+  {{- if ne $port (toString (int $policy.objects.port)) -}}
+    {{- fail (printf "networkPolicy.objects.port must be %s, the port of objects.s3.endpoint" $port) -}}
+  {{- end -}}
+{{- end -}}
+{{- with regexFind ":[0-9]+$" (urlParse (default "" $v.otlpEndpoint)).host | trimPrefix ":" -}}
+  {{- if ne . (toString (int $policy.traces.port)) -}}
+    {{- fail (printf "networkPolicy.traces.port must be %s, the port of otlpEndpoint" .) -}}
+  {{- end -}}
+{{- end -}}
+{{- range $name := list "apiServer" "engines" -}}
+  {{- $to := index $policy $name -}}
+  {{- if lt (int $to.endPort) (int $to.port) -}}
+    {{- fail (printf "networkPolicy.%s.endPort must be at least networkPolicy.%s.port" $name $name) -}}
+  {{- end -}}
+{{- end -}}
 {{- end -}}

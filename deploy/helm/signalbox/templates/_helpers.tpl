@@ -17,9 +17,16 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end -}}
 
+{{/* The version of the images: the one that `make images` packs into the chart, unless image.tag is set. */}}
+{{- define "signalbox.version" -}}
+{{- default .Chart.AppVersion .Values.image.tag -}}
+{{- end -}}
+
 {{- define "signalbox.labels" -}}
 {{ include "signalbox.selector" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- with include "signalbox.version" .root }}
+app.kubernetes.io/version: {{ . | trunc 63 | quote }}
+{{- end }}
 app.kubernetes.io/part-of: signalbox
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
@@ -62,7 +69,7 @@ annotations:
 {{- with index .root.Values.image.digests .program -}}
 {{- printf "%s/%s@%s" $registry $.program . -}}
 {{- else -}}
-{{- printf "%s/%s:%s" $registry .program (default .root.Chart.AppVersion .root.Values.image.tag) -}}
+{{- printf "%s/%s:%s" $registry .program (required "image.tag must be set to the version of the images, which make images prints, because this chart was not packed by make images" (include "signalbox.version" .root)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -94,6 +101,9 @@ runAsUser: 65532
 runAsGroup: 65532
 fsGroup: 65532
 fsGroupChangePolicy: OnRootMismatch
+{{- with .Values.volumes.supplementalGroups }}
+supplementalGroups: {{ toJson . }}
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
@@ -111,4 +121,28 @@ capabilities: {drop: [ALL]}
 {{- if $spec.grpc -}}{{- $peers = append $peers (printf "%s=%s-%s:%d" $name $full $name (int $spec.grpc)) -}}{{- end -}}
 {{- end -}}
 {{- join "," $peers -}}
+{{- end -}}
+
+{{/* The CAs of the installation. The programs read the file of SSL_CERT_FILE besides /etc/ssl/certs of their image. */}}
+{{- define "signalbox.trustEnv" -}}
+{{- if or .Values.caBundle.configMap .Values.caBundle.secret -}}
+- {name: SSL_CERT_FILE, value: /etc/signalbox/trust/ca.crt}
+{{- end -}}
+{{- end -}}
+
+{{- define "signalbox.trustMount" -}}
+{{- if or .Values.caBundle.configMap .Values.caBundle.secret -}}
+- {name: trust, mountPath: /etc/signalbox/trust, readOnly: true}
+{{- end -}}
+{{- end -}}
+
+{{- define "signalbox.trustVolume" -}}
+{{- $items := list (dict "key" .Values.caBundle.key "path" "ca.crt") | toJson -}}
+{{- if .Values.caBundle.configMap -}}
+- name: trust
+  configMap: {name: {{ .Values.caBundle.configMap }}, items: {{ $items }}}
+{{- else if .Values.caBundle.secret -}}
+- name: trust
+  secret: {secretName: {{ .Values.caBundle.secret }}, defaultMode: 0440, items: {{ $items }}}
+{{- end -}}
 {{- end -}}

@@ -62,6 +62,7 @@
   valueFrom:
     secretKeyRef: {name: {{ $v.objects.s3.existingSecret }}, key: access-key}
 {{- end }}
+{{ include "signalbox.trustEnv" .root }}
 {{- end -}}
 
 {{/* The volumes of a service; each contains only what the service needs. */}}
@@ -135,6 +136,7 @@
 - name: audit
   persistentVolumeClaim: {claimName: {{ include "signalbox.auditClaim" . }}}
 {{- end }}
+{{ include "signalbox.trustVolume" .root }}
 - name: tmp
   emptyDir: {}
 {{- end -}}
@@ -165,6 +167,7 @@
 {{- if .spec.spool }}
 - {name: spool, mountPath: /var/lib/signalbox/spool}
 {{- end }}
+{{ include "signalbox.trustMount" .root }}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
@@ -179,6 +182,8 @@ metadata:
     {{- end }}
   annotations:
     kubectl.kubernetes.io/default-container: {{ .name }}
+    # Values that decide what is in the Secrets, which the pods read only when they start.
+    checksum/secrets: {{ list .root.Values.postgres .root.Values.secrets.revision | toJson | sha256sum | trunc 16 | quote }}
     {{- with .set.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -209,7 +214,7 @@ spec:
         - {name: {{ $port }}, containerPort: {{ . }}}
         {{- end }}
         {{- end }}
-      # A process that waits for its database, or for the end of a restore, is not serving yet.
+      # A process in maintenance responds to the first two probes, so that it is not killed while it waits.
       startupProbe:
         httpGet: {path: /healthz, port: admin}
         periodSeconds: 5

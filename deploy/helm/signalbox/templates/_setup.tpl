@@ -36,16 +36,22 @@ spec:
         {{- range .args }}
         - {{ . | quote }}
         {{- end }}
+      {{- with include "signalbox.trustEnv" .root }}
+      env:
+        {{- . | nindent 8 }}
+      {{- end }}
       resources:
         {{- toYaml .root.Values.setup.resources | nindent 8 }}
       securityContext:
         {{- include "signalbox.containerSecurity" .root | nindent 8 }}
       volumeMounts:
+        {{- include "signalbox.trustMount" .root | nindent 8 }}
         - {name: work, mountPath: /work}
         {{- if .database }}
         - {name: admin, mountPath: /etc/signalbox/admin, readOnly: true}
         {{- end }}
   volumes:
+    {{- include "signalbox.trustVolume" .root | nindent 4 }}
     # Keys pass through memory only.
     - name: work
       emptyDir: {medium: Memory, sizeLimit: 16Mi}
