@@ -1,20 +1,32 @@
 // Command sqlcover checks that every SQL statement in the source ran in a test. It compares the string literals of the
 // Go files with the statements that test/pgtest collected in the folder RAN. It prints each statement that did not run
-// as file:line, and each exception that is not needed. If it prints any, it exits with status 1.
+// as file:line, and each exception that is not needed. If it prints any, it exits with status 1. With -list it prints the
+// statements in the source as JSON, one on each line.
 //
 //	sqlcover [-allow FILE] ROOT RAN
+//	sqlcover -list ROOT
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 )
 
 func main() {
 	allow := flag.String("allow", "sqlcover/allow.txt", "`file` of exceptions, one per line: PATH: BEGINNING OF THE STATEMENT # reason")
+	list := flag.Bool("list", false, "print the statements in the source below ROOT")
 	flag.Parse()
-	if flag.NArg() != 2 {
+	if *list && flag.NArg() == 1 {
+		if err := printStatements(os.Stdout, flag.Arg(0)); err != nil {
+			fmt.Fprintln(os.Stderr, "sqlcover:", err)
+			os.Exit(2)
+		}
+		return
+	}
+	if flag.NArg() != 2 || *list {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -32,4 +44,24 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Println("sqlcover:", all, "statements, and each ran in a test")
+}
+
+// printStatements writes the statements below the folder root.
+func printStatements(w io.Writer, root string) error {
+	src, err := readSource(root)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(w)
+	for _, s := range src.statements() {
+		line := struct {
+			Path   string   `json:"path"`
+			Line   int      `json:"line"`
+			Pieces []string `json:"pieces"`
+		}{s.path, s.line, s.pieces}
+		if err := out.Encode(line); err != nil {
+			return fmt.Errorf("write the statements: %w", err)
+		}
+	}
+	return nil
 }
