@@ -8,10 +8,8 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 )
 
@@ -44,24 +42,4 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Println("sqlcover:", all, "statements, and each ran in a test")
-}
-
-// printStatements writes the statements below the folder root.
-func printStatements(w io.Writer, root string) error {
-	src, err := readSource(root)
-	if err != nil {
-		return err
-	}
-	out := json.NewEncoder(w)
-	for _, s := range src.statements() {
-		line := struct {
-			Path   string   `json:"path"`
-			Line   int      `json:"line"`
-			Pieces []string `json:"pieces"`
-		}{s.path, s.line, s.pieces}
-		if err := out.Encode(line); err != nil {
-			return fmt.Errorf("write the statements: %w", err)
-		}
-	}
-	return nil
 }
