@@ -13,7 +13,7 @@ CHAOS_SLURM ?= 200
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
-.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots images images-test kube replicas
+.PHONY: bench-proxy bench-steady fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos upgrade soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots images images-test kube replicas
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
@@ -29,6 +29,7 @@ help:
 	@echo "make race    like make test, with the race detector"
 	@echo "make e2e     end-to-end tests with signalboxd and with one process per service: training, serving, the console, the guides, ways out"
 	@echo "make chaos   kill each process in each stage of training and serving; restart and kill all parts CHAOS_FAULTS (200) times, the database CHAOS_KILLS (50) times, the agent of a Slurm cluster CHAOS_SLURM (200) times"
+	@echo "make upgrade  upgrade and downgrade each service alone from the version of deploy/previous, under load; then all services"
 	@echo "make soak    load an installation for SOAK (default 60m), with all retention ages divided by 1,000, and check that it does not grow"
 	@echo "make schemathesis  50 random requests, valid and invalid, to every API operation"
 	@echo "make identity  tests of sign-in and access control, with all samples"
@@ -97,6 +98,11 @@ race:
 e2e: build
 	@scripts/tools/postgres.sh > /dev/null
 	@go test -count=1 -timeout 20m ./test/e2e ./test/console ./test/guide ./test/waysout
+
+upgrade: build
+	@scripts/tools/postgres.sh > /dev/null
+	@go test -count=1 ./test/upgrade
+	@CHAOS_PREVIOUS="$$(scripts/previous.sh)" go test -count=1 -timeout 60m -v -run 'upgrade' ./test/chaos
 
 soak: build
 	@scripts/tools/postgres.sh > /dev/null

@@ -94,6 +94,9 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	s.commit = groupcommit.New(d.Pool, d.Clock, s.quota, s.changed)
+	if s.commit.Meters, err = groupcommit.NewMeters(d.Meter); err != nil {
+		return nil, err
+	}
 	s.signals = ingestrun.NewControlBoard(d.Clock, s.nextSignal)
 	return s, s.wire()
 }

@@ -64,6 +64,8 @@ type Service struct {
 	leases *assignment.LeaseServer
 	// renewals counts the lease renewals that the lease server handles.
 	renewals *assignment.Renewals
+	// meters counts the jobs that end and records how long they wait.
+	meters *job.Meters
 
 	quotas *quota.Server
 	shares *share.Server
@@ -114,7 +116,13 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if s.renewals, err = assignment.NewRenewals(d.Meter); err != nil {
 		return nil, err
 	}
+	if s.meters, err = job.NewMeters(d.Meter); err != nil {
+		return nil, err
+	}
 	if err := cluster.RegisterGauges(d.Meter, d.Pool, d.Log); err != nil {
+		return nil, err
+	}
+	if err := cluster.RegisterPoolGauges(d.Meter, d.Pool, d.Clock, d.Log); err != nil {
 		return nil, err
 	}
 	s.wire(refused)

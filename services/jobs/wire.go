@@ -41,12 +41,12 @@ func (s *Service) wire(refused *fleet.Refusals) {
 	s.registrar = &fleet.Registrar{
 		Pool: d.Pool, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, CA: d.CA, Events: events, Trail: tracks, Slots: s.cfg.NodeSlots,
 	}
-	s.driver = &lifecycle.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger, IDs: d.IDs, Lines: closing}
+	s.driver = &lifecycle.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger, IDs: d.IDs, Lines: closing, Meters: s.meters}
 	s.orders = &cluster.Orders{Pool: d.Pool, Events: events, Trail: tracks, Evictor: s.driver}
 	s.hardware = &hardware.Copy{
 		Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Mono: clock.Monotonic(), Replica: d.IDs.New(id.Replica), Log: d.Log,
 	}
-	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger}
+	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger, Meters: s.meters}
 	s.reconcile = &lifecycle.Reconciler{
 		Pool: d.Pool, Driver: s.driver, Nodes: s.liveness, Works: works, Clock: d.Clock,
 		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout, Interval: s.cfg.SchedulerInterval, JoinPatience: s.cfg.JoinTimeout,

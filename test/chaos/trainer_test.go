@@ -46,7 +46,13 @@ type trainer struct {
 
 func newTrainer(ctx context.Context, t *testing.T, s *testenv.Installation, last int, pause, end string) *trainer {
 	t.Helper()
-	r := &trainer{t: t, s: s, l: s.Loop(ctx), last: last}
+	return startTrainer(ctx, t, s, s.Loop(ctx), last, pause, end)
+}
+
+// startTrainer is like newTrainer, with a loop that is signed in and has no other job.
+func startTrainer(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop, last int, pause, end string) *trainer {
+	t.Helper()
+	r := &trainer{t: t, s: s, l: l, last: last}
 	require.NoError(t, r.l.Submit(ctx, testenv.Command(ctx, s, r.l, "python", "-c", steps, strconv.Itoa(last), pause, end)))
 	return r
 }

@@ -31,7 +31,7 @@ func settings(t *testing.T) map[string]bool {
 func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{"process_cpu_seconds_total": true, "process_open_fds": true, "process_max_fds": true, "process_start_time_seconds": true}
-	instrument := regexp.MustCompile(`Int64(?:Observable)?(?:Counter|Gauge|Histogram|UpDownCounter)\(|prometheus\.\w+Opts`)
+	instrument := regexp.MustCompile(`(?:Int64|Float64)(?:Observable)?(?:Counter|Gauge|Histogram|UpDownCounter)\(|prometheus\.\w+Opts`)
 	literal := regexp.MustCompile(`"(_?[a-z]+(?:_[a-z]+)+)"`)
 	for _, dir := range []string{"platform", "services", "gateway", "internal"} {
 		walk(t, dir, ".go", func(name, content string) {

@@ -59,13 +59,32 @@ func New(tb testing.TB, schemas ...Schema) *DB {
 	conn := open(ctx, tb)
 	db, err := clone(ctx, conn, schemas)
 	require.NoError(tb, err, "create a database for the test")
+	db.own(tb, conn)
+	return db
+}
+
+// Empty creates a database whose schemas have no tables, for tests that apply the migrations themselves. The database is
+// dropped when the test ends.
+func Empty(tb testing.TB, names ...string) *DB {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	defer cancel()
+	conn := open(ctx, tb)
+	db, err := create(ctx, conn, names)
+	require.NoError(tb, err, "create a database for the test")
+	db.own(tb, conn)
+	return db
+}
+
+// own drops the database when the test ends.
+func (db *DB) own(tb testing.TB, conn *pgx.Conn) {
+	tb.Helper()
 	db.tb = tb
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		require.NoError(tb, drop(ctx, conn, db.Name))
 	})
-	return db
 }
 
 // Pool returns a pool for the schema with the role of the service, which may only read and write rows. The

@@ -30,23 +30,41 @@ func clone(ctx context.Context, conn *pgx.Conn, schemas []Schema) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{}
-	if db.Name, err = freshName(ctx, conn); err != nil {
-		return nil, err
-	}
-	if db.admin, err = on(admin, db.Name); err != nil {
+	db, err := unmade(ctx, conn)
+	if err != nil {
 		return nil, err
 	}
 	// For a small database, file_copy takes half the time of wal_log.
 	if _, err := conn.Exec(ctx, `CREATE DATABASE `+db.Name+` TEMPLATE `+template+` STRATEGY file_copy`); err != nil {
 		return nil, fmt.Errorf("clone the template: %w", err)
 	}
-	db.creds, err = migrate.Grant(ctx, conn, bootstrap(db.admin, db.Name, schemas))
+	db.creds, err = migrate.Grant(ctx, conn, bootstrap(db.admin, db.Name, names(schemas)))
 	return db, err
 }
 
-func bootstrap(admin secret.String, database string, schemas []Schema) migrate.RoleConfig {
-	return migrate.RoleConfig{AdminURL: admin, Database: database, Services: names(schemas), Seed: seed(admin), Prefix: rolePrefix}
+// create creates a database with the roles of these schemas, without tables. conn is an admin's connection.
+func create(ctx context.Context, conn *pgx.Conn, schemas []string) (*DB, error) {
+	db, err := unmade(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	db.creds, err = migrate.Bootstrap(ctx, bootstrap(adminURL(conn), db.Name, schemas))
+	return db, err
+}
+
+// unmade returns the name and the URL of a new database, which does not exist yet.
+func unmade(ctx context.Context, conn *pgx.Conn) (*DB, error) {
+	db := &DB{}
+	var err error
+	if db.Name, err = freshName(ctx, conn); err != nil {
+		return nil, err
+	}
+	db.admin, err = on(adminURL(conn), db.Name)
+	return db, err
+}
+
+func bootstrap(admin secret.String, database string, schemas []string) migrate.RoleConfig {
+	return migrate.RoleConfig{AdminURL: admin, Database: database, Services: schemas, Seed: seed(admin), Prefix: rolePrefix}
 }
 
 // seed returns the seed for the passwords of the roles. It is the same in all tests of a server, because
@@ -93,7 +111,7 @@ func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, ke
 	if err := drop(ctx, conn, building); err != nil {
 		return "", err
 	}
-	creds, err := migrate.Bootstrap(ctx, bootstrap(admin, building, schemas))
+	creds, err := migrate.Bootstrap(ctx, bootstrap(admin, building, names(schemas)))
 	if err != nil {
 		return "", fmt.Errorf("create the template: %w", err)
 	}

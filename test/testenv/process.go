@@ -19,6 +19,8 @@ type Process struct {
 
 	t    testing.TB
 	argv []string
+	// former is the program before the last upgrade, or empty.
+	former string
 	// before is the command that a unit runs before each start, or empty.
 	before []string
 	env    []string

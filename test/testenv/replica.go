@@ -55,9 +55,23 @@ func (s *Installation) SetUpDatabase() {
 func (s *Installation) Upgrade(name string) {
 	s.T.Helper()
 	p := s.Processes[name]
-	p.argv[0] = s.host.at("/usr/bin/" + filepath.Base(p.argv[0]))
+	p.former = p.argv[0]
+	p.run(s.host.at("/usr/bin/" + filepath.Base(p.argv[0])))
+}
+
+// Downgrade starts a process that Upgrade has started, and that must have ended, with the program that it had before.
+func (s *Installation) Downgrade(name string) {
+	s.T.Helper()
+	p := s.Processes[name]
+	require.NotEmpty(s.T, p.former, "%s was not upgraded", name)
+	p.run(p.former)
+}
+
+// run starts a process, which must have ended, with another program.
+func (p *Process) run(program string) {
+	p.argv[0] = program
 	if len(p.before) > 0 {
-		p.before[0] = p.argv[0]
+		p.before[0] = program
 	}
 	p.prepare()
 	p.Start()

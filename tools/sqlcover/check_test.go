@@ -118,3 +118,12 @@ func TestCheck_emptyFolderIsAnError(t *testing.T) {
 	_, _, err = check(root, filepath.Join(root, "missing"), filepath.Join(root, "allow.txt"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+func TestPrintStatements(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	require.NoError(t, printStatements(&out, tree(t, map[string]string{"services/job/store.go": store})))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 7)
+	require.JSONEq(t, `{"path":"services/job/store.go","line":9,"pieces":["DELETE FROM "," WHERE id = $1"]}`, lines[1])
+}

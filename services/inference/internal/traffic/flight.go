@@ -22,6 +22,8 @@ func (f Flight) Done(c *Call) {
 	if counter := f.of.calls[c.Outcome]; counter != nil {
 		counter.Inc()
 	}
+	addTokens(f.of.prompt, c.PromptTokens)
+	addTokens(f.of.completion, c.CompletionTokens)
 	if c.RequestFrames != nil {
 		return
 	}
@@ -29,6 +31,14 @@ func (f Flight) Done(c *Call) {
 	f.of.duration.Observe(c.Duration / second)
 	if c.TTFT != nil && c.Method == http.MethodPost && c.Status < http.StatusBadRequest {
 		f.of.first.Observe(*c.TTFT / second)
+	}
+}
+
+// addTokens adds the number of tokens, which the engine states, unless it is not known. The engine could send any number,
+// and a counter must not get less.
+func addTokens(to prometheus.Counter, n *int32) {
+	if n != nil && *n > 0 {
+		to.Add(float64(*n))
 	}
 }
 
@@ -40,6 +50,8 @@ type measured struct {
 	calls           map[string]prometheus.Counter // by outcome
 	duration, first prometheus.Observer
 	open            prometheus.Gauge
+	// prompt and completion count the tokens of requests and responses.
+	prompt, completion prometheus.Counter
 }
 
 // leastKnown is the least number of deployments at which those that do not exist any more are looked for.
@@ -53,6 +65,7 @@ type deployments struct {
 	calls           *prometheus.CounterVec
 	duration, first *prometheus.HistogramVec
 	open            *prometheus.GaugeVec
+	tokens          *prometheus.CounterVec
 
 	known sync.Map // the *measured of each deployment id
 
@@ -77,6 +90,9 @@ func newDeployments(exists func(id string) bool) *deployments {
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "inference_calls_in_flight", Help: "calls and WebSockets that have passed the checks and have not ended, by deployment",
 		}, []string{"deployment_id"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "inference_tokens_total", Help: "tokens that engines have stated for calls, by deployment and kind: prompt or completion",
+		}, []string{"deployment_id", "kind"}),
 	}
 }
 
@@ -99,6 +115,7 @@ func (d *deployments) of(id string) *measured {
 	m := &measured{
 		calls:    map[string]prometheus.Counter{},
 		duration: d.duration.WithLabelValues(id), first: d.first.WithLabelValues(id), open: d.open.WithLabelValues(id),
+		prompt: d.tokens.WithLabelValues(id, "prompt"), completion: d.tokens.WithLabelValues(id, "completion"),
 	}
 	for _, outcome := range outcomes() {
 		m.calls[outcome] = d.calls.WithLabelValues(id, outcome)
@@ -119,6 +136,7 @@ func (d *deployments) forget() {
 			d.duration.DeleteLabelValues(id)
 			d.first.DeleteLabelValues(id)
 			d.open.DeleteLabelValues(id)
+			d.tokens.DeletePartialMatch(prometheus.Labels{"deployment_id": id})
 		}
 		return true
 	})
@@ -130,6 +148,7 @@ func (d *deployments) Describe(ch chan<- *prometheus.Desc) {
 	d.duration.Describe(ch)
 	d.first.Describe(ch)
 	d.open.Describe(ch)
+	d.tokens.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -141,4 +160,5 @@ func (d *deployments) Collect(ch chan<- prometheus.Metric) {
 	d.duration.Collect(ch)
 	d.first.Collect(ch)
 	d.open.Collect(ch)
+	d.tokens.Collect(ch)
 }

@@ -29,7 +29,7 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 			require.Equal(t, "deployment_id", m.GetLabel()[0].GetName())
 			key := f.GetName() + " " + m.GetLabel()[0].GetValue()
 			if m.GetCounter() != nil {
-				require.Equal(t, "outcome", m.GetLabel()[1].GetName())
+				require.Contains(t, []string{"outcome", "kind"}, m.GetLabel()[1].GetName())
 				out[key+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
 				continue
 			}
@@ -53,6 +53,7 @@ const (
 	duration = "inference_call_duration_seconds "
 	first    = "inference_time_to_first_token_seconds "
 	inFlight = "inference_calls_in_flight "
+	tokens   = "inference_tokens_total "
 )
 
 func TestCallsMeasuredByDeployment(t *testing.T) {
@@ -63,7 +64,9 @@ func TestCallsMeasuredByDeployment(t *testing.T) {
 	call := func(id string, durationMS float64, ttft *float64) {
 		f := c.Begin(t.Context(), id, traffic.Fast)
 		defer f.End()
-		f.Done(&traffic.Call{Method: http.MethodPost, Status: 200, Outcome: traffic.OK, Duration: durationMS, TTFT: ttft})
+		f.Done(&traffic.Call{
+			Method: http.MethodPost, Status: 200, Outcome: traffic.OK, Duration: durationMS, TTFT: ttft, PromptTokens: new(int32(7)), CompletionTokens: new(int32(2)),
+		})
 	}
 	call("dep_a", 250, new(20.0))
 	call("dep_a", 251, new(2_000.0))
@@ -91,6 +94,7 @@ func TestCallsMeasuredByDeployment(t *testing.T) {
 		duration + "playground count": 1, first + "playground 0.05": 1,
 		calls + "dep_a ok": 3, calls + "dep_a engine_error": 0, calls + "dep_b ok": 2, calls + "dep_c ok": 1, calls + "dep_c client_error": 1,
 		duration + "dep_c count": 2, first + "dep_c count": 0,
+		tokens + "dep_a prompt": 21, tokens + "dep_a completion": 6, tokens + "dep_b prompt": 7, tokens + "dep_c prompt": 0,
 		inFlight + "dep_a": 0, inFlight + "dep_b": 1, inFlight + "playground": 0,
 	} {
 		require.Contains(t, got, key)
@@ -115,7 +119,7 @@ func TestMetricsOfDeletedDeploymentsRemoved(t *testing.T) {
 	require.InDelta(t, 1, gather(t, registry)[duration+"dep_b count"], 0)
 	deleted.Store(true)
 	got := gather(t, registry)
-	for _, name := range []string{calls, duration, first, inFlight} {
+	for _, name := range []string{calls, duration, first, inFlight, tokens} {
 		for key := range got {
 			require.NotContains(t, key, name+"dep_b")
 		}

@@ -1,5 +1,10 @@
 package decode
 
+import (
+	"slices"
+	"time"
+)
+
 // Bounds of a metrics request. MaxRunID and MaxRank apply to all other requests too.
 const (
 	MaxPoints = 10_000
@@ -53,6 +58,14 @@ func (c *Columns) Reset() {
 		c.index = make(map[string]uint32)
 	}
 	clear(c.index)
+}
+
+// Newest returns the time of the newest point, or the zero time if there is none.
+func (c *Columns) Newest() time.Time {
+	if len(c.Micros) == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(slices.Max(c.Micros))
 }
 
 func (c *Columns) add(key uint32, step int64, value float64, micros int64) {

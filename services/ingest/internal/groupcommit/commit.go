@@ -74,6 +74,8 @@ type Item struct {
 	// without a Size is always stored.
 	Kind Kind
 	Size int64
+	// Newest is the time of the newest metric point of the item, or zero.
+	Newest time.Time
 	// Over is called instead of Write if the item would make the run exceed the limit of the item's kind of data. The
 	// request of the item then succeeds, but no row is added for the number in Key. If Over is nil, the request is refused.
 	Over Write
@@ -124,6 +126,9 @@ const (
 
 // Committer stores items. It stores them only while Run is running.
 type Committer struct {
+	// Meters measures the commits. It may be nil, and must not change once Store was called.
+	Meters *Meters
+
 	pool    *pgxpool.Pool
 	clock   clock.Clock
 	changed func(runs []string)
@@ -178,6 +183,7 @@ func New(pool *pgxpool.Pool, clk clock.Clock, quota *Quota, changed func(runs []
 // item. If the queue is full, Store returns an Unavailable fault at once. If ctx ends or the committer stops first, the
 // item may or may not be stored; the caller can safely send an item with a Key again.
 func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err error) {
+	begun := c.clock.Now()
 	w := &waiting{Item: item, left: ctx.Done(), result: make(chan result, 1)}
 	lane := c.lanes[maphash.String(c.seed, item.RunID)%uint64(len(c.lanes))]
 	select {
@@ -189,6 +195,9 @@ func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err er
 	case r := <-w.result:
 		if r.over {
 			c.quota.count(ctx, item.Kind)
+		}
+		if r.err == nil {
+			c.Meters.stored(ctx, &item, r.repeated, begun, c.clock.Now())
 		}
 		return r.repeated, r.err
 	case <-ctx.Done():

@@ -114,6 +114,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 	withheld -= c.Len()
 	c.Rank = r.rank
 	item := r.sized("metrics", groupcommit.Points, c.Len()*metric.PointSize, metric.Write(h.Keys, c))
+	item.Newest = c.Newest()
 	err := h.repeatable(h.store(ctx, item, withheld), func() (bool, error) { return h.Points.Has(ctx, c.RunID, r.grant.Attempt, c) })
 	if err != nil {
 		return nil, err // c must not be reused, because the committer may still read it

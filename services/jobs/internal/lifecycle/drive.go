@@ -35,6 +35,8 @@ type Driver struct {
 	IDs    *id.Source
 	// Lines finishes the lines of ended attempts; nil in tests that do not need it.
 	Lines AttemptEnder
+	// Meters counts the jobs that end. It may be nil.
+	Meters *job.Meters
 }
 
 // AttemptEnder queues that the unfinished lines of an ended attempt are finished, if its run stays open.
@@ -73,13 +75,17 @@ func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*lockedJob,
 
 // step runs the function fn on a locked job in one transaction.
 func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Context, tx pgx.Tx, s *lockedJob) error) error {
-	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		s, err := d.open(ctx, tx, jobID)
-		if err != nil {
+	var s *lockedJob
+	err := pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if s, err = d.open(ctx, tx, jobID); err != nil {
 			return err
 		}
 		return fn(ctx, tx, s)
 	})
+	if err == nil && s.job.State.Terminal() && !s.before.Terminal() {
+		d.Meters.End(ctx, s.job)
+	}
+	return err
 }
 
 // advance updates the job and the attempt from the current state of the works, and saves both.

@@ -26,6 +26,8 @@ type Scheduler struct {
 	Works  *assignment.Store
 	Fleets fleet.Store
 	Ledger quota.Ledger
+	// Meters records how long jobs waited. It may be nil.
+	Meters *job.Meters
 }
 
 // RunOnce runs one pass over everything that waits. It returns the time at which the first backoff of a job ends, so
@@ -138,23 +140,27 @@ var errRaced = errors.New("the placement is out of date")
 
 // place carries out one decision in one transaction.
 func (s *Scheduler) place(ctx context.Context, d Decision) error {
-	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+	var placed *job.Job
+	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
 		if d.WorkID != "" {
 			return s.placeEngine(ctx, tx, d)
 		}
-		return s.placeJob(ctx, tx, d)
+		if placed, err = s.Jobs.Lock(ctx, tx, d.JobID); err != nil {
+			return err
+		}
+		return s.placeJob(ctx, tx, d, placed)
 	})
 	if errors.Is(err, errRaced) || fault.Is(err, fault.Absent) {
 		return nil
 	}
+	if err == nil && placed != nil {
+		s.Meters.Place(ctx, placed.Pools, placed.ScheduledAt.Sub(placed.Queue.Since))
+	}
 	return err
 }
 
-func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
-	j, err := s.Jobs.Lock(ctx, tx, d.JobID)
-	if err != nil {
-		return err
-	}
+// placeJob places a locked job.
+func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision, j *job.Job) error {
 	now, err := pg.Now(ctx, tx)
 	if err != nil {
 		return err
