@@ -4,6 +4,7 @@ package upgrade
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -62,6 +64,7 @@ func (p previous) without(findings []string) []string {
 func extract(t *testing.T, commit string) string {
 	t.Helper()
 	dir := t.TempDir()
+	complete(t, commit)
 	git := exec.CommandContext(t.Context(), "git", "-C", top, "archive", commit, "agent", "cmd", "gateway", "internal", "platform", "services")
 	tar := exec.CommandContext(t.Context(), "tar", "-x", "-C", dir)
 	var stderr bytes.Buffer
@@ -74,6 +77,16 @@ func extract(t *testing.T, commit string) string {
 	require.NoError(t, git.Wait(), "this clone lacks the commit of deploy/previous: run git fetch origin %s: %s", commit, &stderr)
 	require.NoError(t, tarErr, string(out))
 	return dir
+}
+
+// complete fetches the history of a shallow clone if it lacks the commit. If that fails, extract reports what is missing.
+func complete(t *testing.T, commit string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if exec.CommandContext(ctx, "git", "-C", top, "cat-file", "-e", commit+"^{commit}").Run() != nil {
+		_ = exec.CommandContext(ctx, "git", "-C", top, "fetch", "--quiet", "--unshallow", "origin").Run()
+	}
 }
 
 // statement is an SQL statement in the source, or a part of one. The text between two pieces is known only at run time.
