@@ -64,11 +64,14 @@ func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, lo
 	return &Admin{Worker: HTTPWorker("admin", listener, admin.Handler()), admin: admin, delay: delay, clock: clk}, nil
 }
 
-// checks returns the readiness checks of the workers that have one.
+// checks returns the readiness checks of the workers that have one: Serves, or else Ready.
 func checks(workers []process.Worker) []obs.Check {
 	var all []obs.Check
 	for _, w := range workers {
-		if w.Ready != nil {
+		switch {
+		case w.Serves != nil:
+			all = append(all, obs.Check{Name: w.Name, Ready: w.Serves})
+		case w.Ready != nil:
 			all = append(all, obs.Check{Name: w.Name, Ready: w.Ready})
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/httprelay"
@@ -25,6 +27,9 @@ type Waiter interface{ EndWaits() }
 // codeDraining is the error code with which a stopping process refuses requests.
 const codeDraining = "draining"
 
+// cutWithin is how long requests that were cut off may take to end.
+const cutWithin = time.Second
+
 // holding serves a service's HTTP routes until its process stops. From then on it refuses new requests with 503, but
 // its listeners stay open until the running requests have finished. New callers therefore receive a response that
 // sends them to another instance, and not a refused connection.
@@ -34,18 +39,26 @@ type holding struct {
 	refuse http.Handler
 	// onDrain is called when draining begins, if it is not nil.
 	onDrain func()
-	// grace limits how long the Stop of a worker waits for open requests.
-	grace func(process.Worker) process.Worker
+	// leaving is true while load balancers are to send new requests to other replicas. Until draining begins, requests are
+	// served, but each response ends its connection.
+	leaving atomic.Bool
+	// log reports requests that did not end.
+	log *slog.Logger
+	// grace is how long open requests may take after the first of the workers began to stop, limit how long the whole stop
+	// may take.
+	grace, limit time.Duration
+	listens      bool // a worker has been created
 
 	mu       sync.Mutex
 	open     int
 	draining bool
+	ends     time.Time     // when the grace period is over; zero until a worker stops
 	empty    chan struct{} // closed when draining and no request is open
 	newID    func() string
 }
 
 func (e *Env) holding(svc Service, handler http.Handler) *holding {
-	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID, grace: e.Graced}
+	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID, log: e.Log, grace: e.Stop.StopGrace, limit: e.Stop.Limit()}
 	if own, ok := svc.(Drainer); ok {
 		h.refuse, h.onDrain = handler, own.Drain
 	}
@@ -56,6 +69,7 @@ func (e *Env) holding(svc Service, handler http.Handler) *holding {
 }
 
 func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set(fault.HeaderRefused, codeDraining)
 	fault.Write(w, fault.New(fault.Unavailable, codeDraining, "the server is shutting down"), e.newRequestID())
 }
 
@@ -64,13 +78,34 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 func (h *holding) worker(name string, listener net.Listener) process.Worker {
 	guarded := httpguard.JSONErrors(listener, h.newID)
 	w := HTTPWorker(name, guarded, h)
-	shutdown := w.Stop
+	shutdown, run := w.Stop, w.Run
+	w.Drain = func() { h.leaving.Store(true) }
+	if !h.listens { // workers are stopped in reverse order, so this one cuts off the last requests
+		w.Run = func(ctx context.Context) error {
+			err := run(ctx)
+			h.awaitCut(ctx)
+			return err
+		}
+	}
+	h.listens = true
 	w.Stop = func(ctx context.Context) error {
 		_ = h.finish(ctx) // shutdown returns the same error
 		guarded.Settle(ctx)
 		return shutdown(ctx)
 	}
-	return h.grace(w)
+	w.StopTimeout = h.limit
+	return Graced(w, h.log, h.left)
+}
+
+// left returns the rest of the grace period, which begins with the first call.
+func (h *holding) left(context.Context) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := clock.Real().Now()
+	if h.ends.IsZero() {
+		h.ends = now.Add(h.grace)
+	}
+	return h.ends.Sub(now)
 }
 
 // finish refuses new requests from now on and waits until no request is open.
@@ -86,6 +121,19 @@ func (h *holding) finish(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("finish open requests: %w", ctx.Err())
+	}
+}
+
+// awaitCut waits until the requests whose connections were closed have ended, at most cutWithin. What stops later, such as
+// the recorder of calls, then sees the last of them.
+func (h *holding) awaitCut(ctx context.Context) {
+	h.drain()
+	limit := clock.Real().NewTimer(cutWithin)
+	defer limit.Stop()
+	select {
+	case <-h.empty:
+	case <-limit.C():
+		h.log.WarnContext(ctx, "requests that were cut off have not ended", "limit_s", cutWithin.Seconds())
 	}
 }
 
@@ -132,13 +180,16 @@ func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.leave()
+	if h.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	h.next.ServeHTTP(w, r)
 }
 
 // Relay implements httprelay.Relay. It declines all requests unless the service's handler relays them, too.
 func (h *holding) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
 	next, ok := h.next.(httprelay.Relay)
-	if !ok || !h.enter() {
+	if !ok || h.leaving.Load() || !h.enter() {
 		return httprelay.Declined
 	}
 	defer h.leave()

@@ -63,6 +63,12 @@ type Service interface {
 	Ready(ctx context.Context) error
 }
 
+// Server is a service whose ability to serve differs from the check at its start. Serves returns the reason why it cannot
+// serve now, or nil.
+type Server interface {
+	Serves(ctx context.Context) error
+}
+
 // NewEnv creates an Env with the parts that need no settings.
 func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rpc.Network) *Env {
 	return &Env{
@@ -224,6 +230,9 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 			server.SetServing(true)
 			return nil
 		},
+	}
+	if own, ok := svc.(Server); ok {
+		serve.Serves = own.Serves
 	}
 	workers := []process.Worker{serve}
 	if loops := svc.Workers(); len(loops) > 0 {

@@ -91,13 +91,17 @@ func (c Obs) Validate() error {
 // Stop configures how a process starts and stops.
 type Stop struct {
 	DrainDelay   time.Duration `env:"DRAIN_DELAY, default=0s" doc:"how long /readyz returns 503 before the process stops serving"`
-	StopGrace    time.Duration `env:"STOP_GRACE, default=8s" doc:"how long open requests may take after SIGTERM; then they are cut off, and the process exits within a second"`
+	StopGrace    time.Duration `env:"STOP_GRACE, default=8s" doc:"how long open requests may take after SIGTERM; then they are cut off, and the process exits within six seconds"`
 	StopTimeout  time.Duration `env:"STOP_TIMEOUT, default=10s" doc:"how long each part that serves no requests may take to finish its work in progress"`
 	ReadyTimeout time.Duration `env:"READY_TIMEOUT, default=1m" doc:"how long each part of the process may take to become ready"`
 }
 
-// Limit is how long a whole stop may take after SIGTERM.
-func (c Stop) Limit() time.Duration { return c.StopGrace + time.Second }
+// afterGrace is how long a stop may take after the grace period: a second until the requests that were cut off have ended,
+// then at most two seconds each for the records of calls, and for the lease and the journal of revocations.
+const afterGrace = 6 * time.Second
+
+// Limit is how long a whole stop may take after SIGTERM and SERVICE_DRAIN_DELAY.
+func (c Stop) Limit() time.Duration { return c.StopGrace + afterGrace }
 
 // Validate is called by Load.
 func (c Stop) Validate() error {

@@ -12,6 +12,10 @@ import (
 // HeaderRequestID is the header with the id of the request. Every response has it.
 const HeaderRequestID = "X-Request-Id"
 
+// HeaderRefused is the header of a response to a request that a replica refused before it did anything with it. Another
+// replica may serve the request. The value is the error code.
+const HeaderRefused = "X-Service-Refused"
+
 const defaultRetry = time.Second
 
 type entry struct {

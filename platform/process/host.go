@@ -138,8 +138,8 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 		base = context.WithValue(base, signalKey{}, by.signal)
 		h.Log.InfoContext(base, "stopping", "signal", by.signal.String())
 	}
-	if inService && h.Drain != nil {
-		h.Drain(base)
+	if inService {
+		h.drain(base)
 	}
 	base, cancel := h.limited(base)
 	defer cancel()
@@ -148,6 +148,18 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 		errs = append(errs, h.stop(base, s))
 	}
 	return errors.Join(append(errs, h.close(base))...)
+}
+
+// drain calls the Drain of each worker, and then that of the host.
+func (h *Host) drain(ctx context.Context) {
+	for _, w := range h.Workers {
+		if w.Drain != nil {
+			w.Drain()
+		}
+	}
+	if h.Drain != nil {
+		h.Drain(ctx)
+	}
 }
 
 // limited returns a copy of base with the deadline that StopLimit sets, minus the time reserved for workers that miss

@@ -300,3 +300,21 @@ func TestHost_Run_failureAndOneSignalDoNotKill(t *testing.T) {
 		require.Contains(t, r.events.all(), "end a")
 	})
 }
+
+func TestHost_Run_drainsWorkersBeforeHost(t *testing.T) {
+	t.Parallel()
+	var order []string
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &process.Host{
+		Log: slog.New(slog.DiscardHandler),
+		Workers: []process.Worker{{
+			Name: "one", Run: func(ctx context.Context) error { <-ctx.Done(); return nil },
+			Drain: func() { order = append(order, "worker") },
+			Stop:  func(context.Context) error { order = append(order, "stop"); return nil },
+		}},
+		Ready: func(context.Context) error { cancel(); return nil },
+		Drain: func(context.Context) { order = append(order, "host") },
+	}
+	require.NoError(t, h.Run(ctx))
+	require.Equal(t, []string{"worker", "host", "stop"}, order)
+}

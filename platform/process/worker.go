@@ -20,6 +20,10 @@ type Worker struct {
 	Run func(ctx context.Context) error
 	// Ready returns nil once the worker serves. Host polls it until it returns nil or ReadyTimeout has passed.
 	Ready func(ctx context.Context) error
+	// Serves returns nil if a worker that has started can serve now. If it is nil, Ready is used.
+	Serves func(ctx context.Context) error
+	// Drain is called before the Host's Drain. It must not block.
+	Drain func()
 	// Stop lets the worker finish its current work. The context of Run is cancelled when
 	// Stop returns or its deadline has passed.
 	Stop func(ctx context.Context) error

@@ -29,6 +29,10 @@ const (
 	handshakeTimeout   = 10 * time.Second
 	maxStreams         = 1000
 	maxHeaders         = 160 << 10 // a caller token of 64 KiB, other headers and a reserve
+	// connectionAge is how long a connection takes new calls; grpc varies it by a tenth. A client then opens another one
+	// and looks up the addresses of the service again, so that replicas that were added get their share of the calls. The
+	// calls on the old connection continue without a limit, because streams such as that of an agent last for days.
+	connectionAge = 5 * time.Minute
 )
 
 // ServerOptions are the options of a server. Service, Log, Clock and NewRequestID are required.
@@ -50,6 +54,8 @@ type ServerOptions struct {
 	Telemetry Telemetry
 	// StopTimeout is how long running calls may take after Serve's context is done; zero means 10 s.
 	StopTimeout time.Duration
+	// ConnectionAge is how long a connection takes new calls; zero means five minutes.
+	ConnectionAge time.Duration
 }
 
 // Server serves the methods that are registered on it. It is a grpc.ServiceRegistrar.
@@ -73,6 +79,9 @@ func NewServer(o ServerOptions) *Server {
 	if o.StopTimeout == 0 {
 		o.StopTimeout = defaultStopTimeout
 	}
+	if o.ConnectionAge == 0 {
+		o.ConnectionAge = connectionAge
+	}
 	s := &Server{
 		options: o, health: health.NewServer(), methods: map[string]method{}, calls: newDirectCalls(),
 		stats: []stats.Handler{newSizes(o.Telemetry.Meter, o.Log, o.Clock)},
@@ -88,7 +97,7 @@ func NewServer(o ServerOptions) *Server {
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 15 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionAge: o.ConnectionAge}),
 		grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
 	)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/dynamicpb"
 
@@ -218,4 +219,30 @@ func TestSettled_callsThatMayHaveChangedSomething(t *testing.T) {
 			require.ErrorContains(t, err, c.want.Error(), name)
 		}
 	}
+}
+
+// A client must open another connection now and then, because it finds new replicas only then. Streams last longer.
+func TestServer_oldConnectionTakesNoNewCalls(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t, tcpNetwork(t))
+	handle := echo()
+	handle.unary = func(ctx context.Context, _ string, _ *dynamicpb.Message) (*dynamicpb.Message, error) {
+		p, _ := peer.FromContext(ctx)
+		return pingText(p.Addr.String()), nil
+	}
+	w.serve(t, setup{service: "registry", handlers: handle, change: func(o *rpc.ServerOptions) { o.ConnectionAge = 50 * time.Millisecond }})
+	cc := w.dial(t, "jobs", "registry")
+	s, err := openStream(t.Context(), cc, "PeerStream")
+	require.NoError(t, err)
+	require.NoError(t, s.SendMsg(ping()))
+	require.NoError(t, s.RecvMsg(ping()))
+	addresses := map[string]bool{}
+	require.Eventually(t, func() bool {
+		from, err := try(t.Context(), cc, "PeerOnce")
+		require.NoError(t, err, "no call may fail when a connection is replaced")
+		addresses[from] = true
+		return len(addresses) >= 3
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, s.SendMsg(ping()))
+	require.NoError(t, s.RecvMsg(ping()), "a stream must outlive the age of its connection")
 }

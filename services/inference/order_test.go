@@ -226,3 +226,18 @@ func (endless) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// An absence of the database must not take replicas out of service that can serve. One without a lease cannot.
+func TestService_Serves(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	require.ErrorContains(t, r.svc.Serves(t.Context()), "has not been checked")
+	require.NoError(t, r.svc.Ready(t.Context()))
+	require.ErrorContains(t, r.svc.Serves(t.Context()), "no valid lease")
+	e := newEngine(t, always(httpResponse("200 OK", "", "ok")))
+	r.ready(newDeploymentStates(t, e).deployments()...)
+	require.NoError(t, r.svc.Serves(t.Context()))
+	r.pool.Close()
+	require.NoError(t, r.svc.Serves(t.Context()), "the database is away")
+	require.NoError(t, r.svc.Ready(t.Context()), "the schema is checked once")
+}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -72,6 +73,7 @@ type Service struct {
 	sessions *playgroundproxy.Server
 	front    *front
 	watchdog *engineclient.Watchdog
+	current  atomic.Bool // the schema of the database was current at the start
 }
 
 // Migrations returns the goose files of the inference schema.
@@ -244,15 +246,34 @@ func (s *Service) Workers() []process.Worker {
 	}
 }
 
-// Ready checks the database and its schema, and that no other process uses the folder of the spool. It does not wait for a snapshot, because the loop that fetches it starts
-// only after Ready succeeds. Until the snapshot and the lease arrive, every call to a deployment is refused with 503.
+// Ready checks the schema of the database until it is current, and that no other process uses the folder of the spool. It
+// does not wait for a snapshot, because the loop that fetches it starts only after Ready succeeds.
 func (s *Service) Ready(ctx context.Context) error {
+	if s.current.Load() {
+		return s.recorder.Own(ctx)
+	}
 	files, err := db.Migrations()
 	if err != nil {
 		return fmt.Errorf("open the migrations: %w", err)
 	}
 	if err := migrate.Check(ctx, s.deps.Pool, Name, files); err != nil {
 		return err
+	}
+	s.current.Store(true)
+	return s.recorder.Own(ctx)
+}
+
+// errNoLease is the error of Serves without a valid lease.
+var errNoLease = errors.New("no valid lease from the registry; until it arrives, calls are refused with 503 lease_over")
+
+// Serves implements boot.Server. It does not use the database: calls do not need it, and its absence would otherwise take
+// all replicas out of service at once.
+func (s *Service) Serves(ctx context.Context) error {
+	switch {
+	case !s.current.Load():
+		return errors.New("the schema of the database has not been checked yet")
+	case !s.lease.Valid():
+		return errNoLease
 	}
 	return s.recorder.Own(ctx)
 }

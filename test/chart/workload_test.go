@@ -171,7 +171,7 @@ func grace(r rendered) (faults []string) {
 			continue
 		}
 		env := environment(w.pod.Spec.Containers[0])
-		longest := seconds(env["SERVICE_DRAIN_DELAY"]) + seconds(env["SERVICE_STOP_GRACE"]) + 1
+		longest := seconds(env["SERVICE_DRAIN_DELAY"]) + seconds(env["SERVICE_STOP_GRACE"]) + 6
 		if given := w.pod.Spec.TerminationGracePeriodSeconds; given == nil || *given <= longest {
 			faults = append(faults, fmt.Sprintf("%s is killed before it can stop, which takes %d s", w.name, longest))
 		}

@@ -156,6 +156,7 @@ func (c *caller) call(request []byte) bool {
 		to.open.Add(-1)
 		if err != nil {
 			to.failed.Add(1)
+			to.ready.Store(false) // until the next check: a process that was killed still accepts connections for a moment
 			_ = conn.Close()
 			delete(c.conns, to)
 			return false

@@ -10,6 +10,8 @@
 //   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
 //   - With Upstream.SendOnce, a request with a body is sent once. If any request fails after it was sent, the response has
 //     X-Should-Retry: false.
+//   - A request whose body is in memory is sent again, to another replica, if a replica refused it before it did anything,
+//     or if nothing of it was sent. So is a GET or HEAD without a body if the connection broke before the response.
 //   - If the service does not complete a response, the connection to the client is closed before the response's end.
 //   - If a response begins before the request body has ended, the client's connection is closed after the response.
 //   - An upgrade to another protocol than WebSocket is ignored.
@@ -60,9 +62,11 @@ type Relay struct {
 	up        Upstream
 	scheme    string
 	transport *http.Transport
-	log       *slog.Logger
-	client    func(*http.Request) string
-	fail      func(http.ResponseWriter, *http.Request, error)
+	// fresh opens a connection for each request.
+	fresh  *http.Transport
+	log    *slog.Logger
+	client func(*http.Request) string
+	fail   func(http.ResponseWriter, *http.Request, error)
 }
 
 // New returns a relay. The function client returns the address that a request came from; fail writes an error response.
@@ -81,6 +85,9 @@ func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail 
 	if up.TLS != nil {
 		r.scheme = "https"
 	}
+	r.fresh = r.transport.Clone()
+	r.fresh.DisableKeepAlives = true
+	r.fresh.DialContext = elsewhere
 	return r
 }
 
@@ -94,12 +101,11 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.fail(w, in, err)
 		return
 	}
-	sent := &sentOnce{}
 	if r.up.SendOnce {
-		out = sent.watch(out)
+		withoutKeys(out)
 	}
 	informs := &informer{w: w}
-	resp, err := r.transport.RoundTrip(informs.watch(out))
+	resp, sent, err := r.roundTrip(out, informs)
 	informs.end()
 	if body, ok := out.Body.(*flowing); ok {
 		if !body.ended.Load() {
@@ -118,6 +124,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 	defer func() { _ = resp.Body.Close() }() // the body has been read to its end or is no longer needed
 	oneHop(resp.Header)
+	resp.Header.Del(fault.HeaderRefused)
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	if err := copyOut(w, resp); err != nil {

@@ -14,6 +14,9 @@ import (
 // While the process drains, the service itself refuses new calls, so that applications get errors in OpenAI's format.
 var _ boot.Drainer = (*inference.Service)(nil)
 
+// Its readiness depends on its lease, not on the database.
+var _ boot.Server = (*inference.Service)(nil)
+
 func main() {
 	cfg := &inference.Config{}
 	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, TakesRequests: true, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {

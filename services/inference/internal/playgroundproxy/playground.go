@@ -105,6 +105,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := h.requestID(r)
 	at, unplaced := place(r.URL)
 	if err := h.Proxy.Draining(); err != nil {
+		w.Header().Set(fault.HeaderRefused, err.Code)
 		proxy.WriteError(w, err, requestID)
 		return
 	}

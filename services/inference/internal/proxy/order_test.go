@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -180,6 +181,7 @@ func (w *orderHarness) expect(a attempt) {
 	}[status], out.Error.Type, a)
 	require.Equal(w.t, status == 401, resp.Header.Get("WWW-Authenticate") == "Bearer", a)
 	require.Equal(w.t, code == "draining", resp.Header.Get("Connection") == "close", a)
+	require.Equal(w.t, map[string]string{"draining": code, "lease_over": code}[code], resp.Header.Get(fault.HeaderRefused), a)
 	require.Equal(w.t, code == "deployment_suspended", resp.Header.Get("X-Should-Retry") == "false", a)
 	require.Equal(w.t, status == 503 && code != "deployment_suspended", resp.Header.Get("Retry-After") != "", a)
 	require.Regexp(w.t, `^req_[0-9a-z]{26}$`, resp.Header.Get("X-Request-Id"), a)

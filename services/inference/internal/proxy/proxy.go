@@ -178,6 +178,9 @@ func (p *Proxy) refuse(ctx context.Context, w http.ResponseWriter, err *fault.Er
 		reason = string(err.Kind)
 	}
 	p.Tally.Rejected(ctx, reason)
+	if err.Code == codeDraining || err.Code == codeLeaseOver {
+		w.Header().Set(fault.HeaderRefused, err.Code)
+	}
 	WriteError(w, err, requestID)
 }
 
@@ -198,13 +201,14 @@ const (
 
 	codeSuspended = "deployment_suspended"
 	codeDraining  = "draining"
+	codeLeaseOver = "lease_over"
 	// retryReady is the Retry-After of calls that are refused because no revision is ready or the lease has expired.
 	retryReady = 10 * time.Second
 )
 
 // LeaseExpired returns the error for a call to a replica without a valid lease.
 func LeaseExpired() *fault.Error {
-	return fault.New(fault.Unavailable, "lease_over", "this replica has lost contact with the registry").WithRetryAfter(retryReady)
+	return fault.New(fault.Unavailable, codeLeaseOver, "this replica has lost contact with the registry").WithRetryAfter(retryReady)
 }
 
 func suspended() *fault.Error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
@@ -91,6 +92,7 @@ func TestShouldNotRetryWhatEngineGot(t *testing.T) {
 			require.Contains(t, got.body, `"code":"`+tc.code+`"`)
 			require.Equal(t, tc.retry, got.header.Get("X-Should-Retry"))
 			require.Empty(t, got.header.Get("Retry-After"))
+			require.Empty(t, got.header.Get(fault.HeaderRefused), "the engine may have worked on the call")
 			require.Equal(t, tc.outcome, r.recorder.recorded(t, 1)[0].Outcome)
 		})
 	}
