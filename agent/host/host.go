@@ -64,7 +64,7 @@ type Config struct {
 	LogBounds logship.Bounds
 	// WorkFiles is how many files the processes of a work may have open together; 0 means no limit.
 	WorkFiles int64
-	// Memory is the machine's memory in bytes. Works that request no limit get most of it, or no limit if Memory is 0.
+	// Memory is the machine's memory in bytes. Attempts that request no limit get most of it, or no limit if Memory is 0.
 	Memory int64
 	// WorkDisk is the disk space of a work in bytes; if 0, an eighth of the free space that is not promised to other works. A work never gets more than half of that space.
 	WorkDisk int64
@@ -251,9 +251,14 @@ func (h *Host) limits(l executor.Limits) executor.Limits {
 	return boundary.NewDefaults(h.cfg.Memory).Fill(l, h.holder.Mode())
 }
 
-// plan returns how this machine enforces the limits of a work, including the defaults that limits adds.
+// engineLimits is like limits for an engine.
+func (h *Host) engineLimits(l executor.Limits) executor.Limits {
+	return boundary.NewDefaults(h.cfg.Memory).FillEngine(l)
+}
+
+// plan returns how this machine enforces the limits of a work, to which limits or engineLimits has added the defaults.
 func (h *Host) plan(name string, l executor.Limits) boundary.Plan {
-	p := h.holder.Plan(name, h.limits(l))
+	p := h.holder.Plan(name, l)
 	p.Files = boundary.FileBound(h.cfg.WorkFiles, "/proc")
 	return p
 }

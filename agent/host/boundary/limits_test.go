@@ -126,6 +126,8 @@ func TestDefaults_Fill(t *testing.T) {
 	asked := executor.Limits{CPUs: 2, MemoryBytes: 1 << 30, PIDs: 7}
 	require.Equal(t, asked, d.Fill(asked, Cgroup2))
 	require.EqualValues(t, 1<<29, NewDefaults(1<<30).Fill(executor.Limits{}, Cgroup2).MemoryBytes, "the default must be at least half of the memory")
+	require.Equal(t, executor.Limits{GPUs: 1, PIDs: 4096}, d.FillEngine(executor.Limits{GPUs: 1}), "an engine has only the memory limit of its own setting")
+	require.Equal(t, asked, d.FillEngine(asked))
 	require.Zero(t, NewDefaults(0).Fill(executor.Limits{}, Cgroup2).MemoryBytes)
 }
 
