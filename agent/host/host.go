@@ -17,7 +17,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -232,18 +231,18 @@ func (h *Host) Boundary(ctx context.Context) (boundary.Report, error) {
 		if h.cutOff != nil {
 			return boundary.Report{}, h.cutOff
 		}
-		r := boundary.NewReport(h.kind, h.net, h.holder.Mode(), h.mkfs != "", h.cfg.WorkUsers, h.cfg.Isolate, h.notIsolated)
-		if h.notRestricted != nil {
-			r.NetworkProblem = h.notRestricted.Error()
-		}
-		if !boundary.GuardsPorts(h.kind, h.net) {
-			r.Unlimited = append(r.Unlimited, "ports")
-			slices.Sort(r.Unlimited)
-		}
-		return r, nil
+		return h.report(), nil
 	case <-ctx.Done():
 		return boundary.Report{}, fmt.Errorf("wait for the trial of the boundary: %w", ctx.Err())
 	}
+}
+
+// report returns the report on the boundary. It must be called after the boundary was tried.
+func (h *Host) report() boundary.Report {
+	return boundary.Findings{
+		Kind: h.kind, Network: h.net, Mode: h.holder.Mode(), Users: h.cfg.WorkUsers, Required: h.cfg.Isolate, NotIsolated: h.notIsolated,
+		NotRestricted: h.notRestricted, NoDisk: h.notLimited, NoGroups: h.holder.NoGroups(), Landlock: boundary.LandlockVersion(),
+	}.Report()
 }
 
 // limits returns the given limits with defaults for those that a work does not request.
