@@ -60,8 +60,9 @@ func nodeKind() kind {
 
 // boundaryColumns returns the columns for why something of a node's boundary does not hold. They are empty where it holds.
 func boundaryColumns() []output.Column {
-	columns := []output.Column{{Name: "isolation_problem", Path: "boundary.problem"}, {Name: "network_problem", Path: "boundary.network_problem"}}
-	for _, resource := range []string{"cpu", "devices", "disk", "memory", "ports", "processes", "sockets"} {
+	resources := []string{"cpu", "devices", "disk", "memory", "ports", "processes", "sockets"}
+	columns := slices.Grow([]output.Column{{Name: "isolation_problem", Path: "boundary.problem"}, {Name: "network_problem", Path: "boundary.network_problem"}}, len(resources))
+	for _, resource := range resources {
 		columns = append(columns, output.Column{Name: "unlimited_" + resource, Path: "boundary.reasons." + resource})
 	}
 	return columns
