@@ -11,11 +11,11 @@ import (
 )
 
 // namedBy returns the ways by the resource with which a node names them: if such a way is open, the resource is in
-// `boundary.unlimited` of the node. A node cannot name the other ways, so those must be closed.
+// `boundary.unlimited` of the node. A node cannot name the other ways, so those must be closed. The resource disk has no
+// way: where works have no disks, a watch closes `disk space` and `inodes`, but too late to be named a limit.
 func namedBy() map[string][]string {
 	return map[string][]string{
 		"devices": {"GPU of another work", "GPU of no work", "GPU without a request", "device that was not given"},
-		"disk":    {"disk space", "inodes"},
 		"memory":  {"memory of several processes", "anonymous shared memory", "file in memory", "memory of sockets"},
 		"network": {
 			"port of another work on loopback", "port of another work on the node's address", "datagram to another work",
