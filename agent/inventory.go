@@ -56,6 +56,10 @@ func boundaryToProto(r boundary.Report) *jobsv1.NodeBoundary {
 		m.Users = &r.Users
 	}
 	m.Problem, m.NetworkProblem = problem(r.Problem), problem(r.NetworkProblem)
+	m.Network, m.Reasons = string(r.Network), make(map[string]string, len(r.Reasons))
+	for resource, why := range r.Reasons {
+		m.Reasons[resource] = *problem(why)
+	}
 	return m
 }
 

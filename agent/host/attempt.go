@@ -276,7 +276,7 @@ func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env 
 		start.Grace, start.Queued = spec.Grace, true
 		return start, nil
 	}
-	start.Limits = w.host.plan(w.groupName(), spec.Limits)
+	start.Limits = w.host.plan(w.groupName(), w.host.limits(spec.Limits))
 	start.Disk, err = w.diskBounds("work", "tmp", "package", spoolName)
 	return start, err
 }

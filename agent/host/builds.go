@@ -30,7 +30,7 @@ func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, e
 	defer func() { _ = os.RemoveAll(dir) }()
 	start := shim.Start{
 		Path: s.Args[0], Args: s.Args, Env: s.Env, Dir: s.Dir, Log: filepath.Join(dir, "log"), LogBounds: h.cfg.LogBounds,
-		Limits: h.plan(h.groupOf(filepath.Base(dir)+".0.0"), executor.Limits{}), Mark: filepath.Base(dir),
+		Limits: h.plan(h.groupOf(filepath.Base(dir)+".0.0"), h.limits(executor.Limits{})), Mark: filepath.Base(dir),
 	}
 	if on {
 		id, giveBack, err := h.borrowUser()
@@ -87,7 +87,7 @@ func (h *Host) own(dir string, id int) error {
 }
 
 func (h *Host) buildIsolation(dir string, id int, s pyenv.Step) boundary.Isolation {
-	i := boundary.Isolation{Kind: h.kind, UID: id, Root: filepath.Join(dir, "root"), Home: s.Dir, SharedMemory: h.sharedMemory(executor.Limits{})}
+	i := boundary.Isolation{Kind: h.kind, UID: id, Root: filepath.Join(dir, "root"), Home: s.Dir, SharedMemory: h.sharedMemory(h.limits(executor.Limits{}))}
 	i.Binds = []boundary.Bind{{Path: s.Dir, Access: boundary.Writable}, {Path: "/tmp", From: s.Dir, Access: boundary.Writable}}
 	for _, path := range slices.Concat(s.Readable, h.cfg.WorkPaths) {
 		if h.uncovered(path) == "" {

@@ -208,7 +208,7 @@ func (w *work) engineCommand(
 	v["CUDA_VISIBLE_DEVICES"], v["HF_HUB_OFFLINE"] = gpus, "1"
 	return shim.Start{
 		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"), LogBounds: w.host.cfg.LogBounds,
-		Limits: w.host.plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
+		Limits: w.host.plan(w.groupName(), w.host.engineLimits(spec.Limits)), Isolation: inside, Mark: w.mark(),
 		Hold: w.portLock,
 	}, nil
 }

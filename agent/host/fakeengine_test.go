@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
@@ -112,6 +115,41 @@ func (f *fakeEngine) failed() (executor.Exit, executor.EngineReport) {
 	require.False(f, r.Ready)
 	require.Equal(f, executor.EngineFailed, r.Phase)
 	return *o.Exit, r
+}
+
+// An engine gets no limit for memory from the machine: it may use what its own setting permits. Processes are limited for
+// all works.
+func TestEngine_limits(t *testing.T) {
+	t.Parallel()
+	f := newFakeEngine(t, "good")
+	f.stop()
+	const memory, own = 64 << 30, 3 << 30
+	f.host, f.stop = open(t, f.dir, f.plane, isolate(withPasta(t, func(c *host.Config) { c.Memory = memory })))
+	limits := func() boundary.Plan {
+		r := f.ready(executor.EngineReport{})
+		start, err := shim.ReadStart(filepath.Join(f.dir, "works", f.work.Key.String(), "starts", strconv.Itoa(r.Restarts)))
+		require.NoError(t, err)
+		return start.Limits
+	}
+	f.apply(f.work)
+	got := limits()
+	require.Zero(t, got.Data)
+	require.NotContains(t, settingNames(got), "memory.max")
+	require.NotContains(t, settingNames(got), "memory.limit_in_bytes")
+	require.True(t, got.Processes > 0 || slices.Contains(settingNames(got), "pids.max"), "%v", got)
+	f.work.Generation++
+	f.work.Engine.Limits.MemoryBytes = own
+	f.apply(f.work)
+	got = limits()
+	require.True(t, got.Data == own || slices.ContainsFunc(got.Settings, func(s boundary.Setting) bool { return s.Value == strconv.Itoa(own) }), "%v", got)
+}
+
+// settingNames returns the names of the files that the plan writes.
+func settingNames(p boundary.Plan) (names []string) {
+	for _, s := range p.Settings {
+		names = append(names, filepath.Base(s.Path))
+	}
+	return names
 }
 
 func TestEngine_failedProbes(t *testing.T) {

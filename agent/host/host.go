@@ -17,7 +17,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -64,7 +63,7 @@ type Config struct {
 	LogBounds logship.Bounds
 	// WorkFiles is how many files the processes of a work may have open together; 0 means no limit.
 	WorkFiles int64
-	// Memory is the machine's memory in bytes. Works that request no limit get most of it, or no limit if Memory is 0.
+	// Memory is the machine's memory in bytes. Attempts that request no limit get most of it, or no limit if Memory is 0.
 	Memory int64
 	// WorkDisk is the disk space of a work in bytes; if 0, an eighth of the free space that is not promised to other works. A work never gets more than half of that space.
 	WorkDisk int64
@@ -232,18 +231,18 @@ func (h *Host) Boundary(ctx context.Context) (boundary.Report, error) {
 		if h.cutOff != nil {
 			return boundary.Report{}, h.cutOff
 		}
-		r := boundary.NewReport(h.kind, h.net, h.holder.Mode(), h.mkfs != "", h.cfg.WorkUsers, h.cfg.Isolate, h.notIsolated)
-		if h.notRestricted != nil {
-			r.NetworkProblem = h.notRestricted.Error()
-		}
-		if !boundary.GuardsPorts(h.kind, h.net) {
-			r.Unlimited = append(r.Unlimited, "ports")
-			slices.Sort(r.Unlimited)
-		}
-		return r, nil
+		return h.report(), nil
 	case <-ctx.Done():
 		return boundary.Report{}, fmt.Errorf("wait for the trial of the boundary: %w", ctx.Err())
 	}
+}
+
+// report returns the report on the boundary. It must be called after the boundary was tried.
+func (h *Host) report() boundary.Report {
+	return boundary.Findings{
+		Kind: h.kind, Network: h.net, Mode: h.holder.Mode(), Users: h.cfg.WorkUsers, Required: h.cfg.Isolate, NotIsolated: h.notIsolated,
+		NotRestricted: h.notRestricted, NoDisk: h.notLimited, NoGroups: h.holder.NoGroups(), Landlock: boundary.LandlockVersion(),
+	}.Report()
 }
 
 // limits returns the given limits with defaults for those that a work does not request.
@@ -251,9 +250,14 @@ func (h *Host) limits(l executor.Limits) executor.Limits {
 	return boundary.NewDefaults(h.cfg.Memory).Fill(l, h.holder.Mode())
 }
 
-// plan returns how this machine enforces the limits of a work, including the defaults that limits adds.
+// engineLimits is like limits for an engine.
+func (h *Host) engineLimits(l executor.Limits) executor.Limits {
+	return boundary.NewDefaults(h.cfg.Memory).FillEngine(l)
+}
+
+// plan returns how this machine enforces the limits of a work, to which limits or engineLimits has added the defaults.
 func (h *Host) plan(name string, l executor.Limits) boundary.Plan {
-	p := h.holder.Plan(name, h.limits(l))
+	p := h.holder.Plan(name, l)
 	p.Files = boundary.FileBound(h.cfg.WorkFiles, "/proc")
 	return p
 }

@@ -50,16 +50,29 @@ func (h *Host) tryIsolation(ctx context.Context) {
 			return
 		}
 	}
+	h.logBoundary(ctx)
+}
+
+// logBoundary logs how works are isolated, how their network is restricted, how their limits are enforced, and what is
+// missing.
+func (h *Host) logBoundary(ctx context.Context) {
+	r := h.report()
 	if h.notIsolated != nil {
-		h.deps.Log.WarnContext(ctx, "works are not isolated", "reason", h.notIsolated.Error(), "refused", h.cfg.Isolate)
+		h.deps.Log.WarnContext(ctx, "works are not isolated", "reason", r.Problem, "refused", r.Required,
+			"network", string(r.Network), "limits", h.Limits(), "unlimited", r.Unlimited)
 		return
 	}
-	h.deps.Log.InfoContext(ctx, "works are isolated", "by", string(h.kind), "network", string(h.net))
-	if h.notRestricted != nil {
-		h.deps.Log.WarnContext(ctx, "the network of works is not restricted", "reason", h.notRestricted.Error())
+	h.deps.Log.InfoContext(ctx, "works are isolated", "by", string(r.Kind), "network", string(r.Network), "limits", h.Limits(), "unlimited", r.Unlimited)
+	messages := map[string]string{
+		"cpu":     "the processors of works are not limited",
+		"disk":    "the disk space of works is not limited",
+		"memory":  "the memory of works is limited for single processes only",
+		"network": "the network of works is not restricted",
+		"ports":   "works can listen on ports of other programs",
+		"sockets": "works can reach abstract Unix sockets of other works",
 	}
-	if h.notLimited != nil {
-		h.deps.Log.WarnContext(ctx, "the disk space of works is not limited", "reason", h.notLimited.Error())
+	for _, resource := range r.Unlimited {
+		h.deps.Log.WarnContext(ctx, messages[resource], "reason", r.Reasons[resource])
 	}
 }
 

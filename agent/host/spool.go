@@ -120,7 +120,7 @@ func (w *work) flushStart(rank int) (shim.Start, error) {
 		return shim.ReadStart(w.path("run"))
 	}
 	t, err := ReadTemplate(w.runDir(rank))
-	t.Start.Limits = w.host.plan(w.groupName(), executor.Limits{})
+	t.Start.Limits = w.host.plan(w.groupName(), w.host.limits(executor.Limits{}))
 	return t.Start, err
 }
 

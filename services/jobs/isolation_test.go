@@ -38,11 +38,15 @@ func (w *harness) poolOf(name string) *jobsv1.PoolSummary {
 func TestPoolIsolation_nodeWithoutBoundary(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
-	open := &jobsv1.NodeBoundary{Kind: "none", Problem: new("SERVICE_AGENT_ISOLATION is set to none"), Unlimited: []string{"disk", "network"}, NetworkProblem: new("the program pasta is not in PATH")}
+	open := &jobsv1.NodeBoundary{
+		Kind: "none", Problem: new("SERVICE_AGENT_ISOLATION is set to none"), Unlimited: []string{"disk", "network"}, NetworkProblem: new("the program pasta is not in PATH"),
+		Network: "open", Reasons: map[string]string{"disk": "the agent does not run as root", "network": "the program pasta is not in PATH"},
+	}
 	a := w.join(w.fleet("cpu"), cpuNode(), reports(open))
 	n := w.awaitNode(a.nodeID, "ready")
 	require.Equal(t, []any{"none", false, open.GetProblem(), []string{"disk", "network"}, open.GetNetworkProblem()},
 		[]any{n.GetBoundary().GetKind(), n.GetBoundary().GetRequired(), n.GetBoundary().GetProblem(), n.GetBoundary().GetUnlimited(), n.GetBoundary().GetNetworkProblem()})
+	require.Equal(t, []any{"open", open.GetReasons()}, []any{n.GetBoundary().GetNetwork(), n.GetBoundary().GetReasons()})
 	require.Equal(t, []any{"required", int32(0), int32(1)}, []any{w.poolOf("cpu").GetIsolation(), w.poolOf("cpu").GetNodesPermitted(), w.poolOf("cpu").GetNodes()})
 
 	_, err := w.jobs().SubmitJob(w.as(alice()), w.request())
@@ -101,6 +105,37 @@ func TestPool_defaultMemory(t *testing.T) {
 	require.Zero(t, w.poolOf("cpu").GetDefaultMemoryGb())
 }
 
+func TestPool_defaultProcesses(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	set := func(n int32) *jobsv1.PoolSettings {
+		p, err := w.cluster().UpdatePool(w.as(admin()), &jobsv1.UpdatePoolRequest{Pool: "cpu", DefaultProcesses: &n})
+		require.NoError(t, err)
+		return p
+	}
+	limit := func() int32 {
+		w.submit()
+		work := a.attempt()
+		a.see(work, jobsv1.Phase_PHASE_RUNNING)
+		return work.GetAttempt().GetLimits().GetPids()
+	}
+	require.EqualValues(t, 4096, limit(), "a pool without a setting has the usual number")
+	p := set(512)
+	set(512)
+	require.Equal(t, []any{"required", int32(0), int32(512)}, []any{p.GetIsolation(), p.GetDefaultMemoryGb(), p.GetDefaultProcesses()})
+	require.EqualValues(t, 512, w.poolOf("cpu").GetDefaultProcesses())
+	require.Equal(t, 1, w.count(`event WHERE type = 'pool.default_processes' AND from_state = '0' AND to_state = '512'`))
+	require.Equal(t, 1, w.count(`audit WHERE action = 'pool.update' AND target_id = 'cpu' AND after->>'default_processes' = '512'`))
+	require.EqualValues(t, 512, limit())
+	for _, wrong := range []int32{-1, 1<<20 + 1} {
+		_, err := w.cluster().UpdatePool(w.as(admin()), &jobsv1.UpdatePoolRequest{Pool: "cpu", DefaultProcesses: &wrong})
+		require.True(t, fault.Is(err, fault.Invalid), "%d: %v", wrong, err)
+	}
+	set(0)
+	require.EqualValues(t, 4096, limit())
+}
+
 func TestPool_onSilence(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -145,7 +180,9 @@ func TestPoolIsolation_nodeThatRefusesWorks(t *testing.T) {
 			w := newHarness(t)
 			a := w.join(w.fleet("cpu"), cpuNode(), reports(b))
 			w.setIsolation("cpu", "none")
-			require.NotEmpty(t, w.awaitNode(a.nodeID, "ready").GetBoundary().GetKind())
+			got := w.awaitNode(a.nodeID, "ready").GetBoundary()
+			require.NotEmpty(t, got.GetKind())
+			require.Equal(t, "unknown", got.GetNetwork(), "an agent of an earlier version does not report it")
 			_, err := w.jobs().SubmitJob(w.as(alice()), w.request())
 			require.True(t, fault.HasCode(err, "isolation"), "%v", err)
 		})

@@ -47,30 +47,33 @@ func TestWaysOut_withoutBoundary(t *testing.T) {
 		return // an ordinary user cannot try all of the ways
 	}
 	o := testenv.Options{Env: map[string]string{"SERVICE_AGENT_ISOLATION": "none"}}
-	got := tryWays(t, testenv.Single, o)
+	h := tryWays(t, testenv.Single, o)
+	require.Equal(t, "none", h.stated.Kind)
+	require.Equal(t, "open", h.stated.Network)
 	for _, w := range ways() {
 		if !w.always {
-			require.Equal(t, openWay, got[w.name], "the way %q must be open if works are not isolated", w.name)
+			require.Equal(t, openWay, h.results[w.name], "the way %q must be open if works are not isolated", w.name)
 		}
 	}
 }
 
-// requireWays compares the results of all ways with the table.
-func requireWays(t *testing.T, got map[string]string, want func(way) string) {
+// requireWays compares the results of all ways with what the node states and with the table.
+func requireWays(t *testing.T, h *waysHarness, want func(way) string) {
 	t.Helper()
+	h.requireNamed()
 	wanted := map[string]string{}
 	for _, w := range ways() {
 		wanted[w.name] = want(w)
 		if w.device && os.Geteuid() != 0 {
-			wanted[w.name] = got[w.name]
+			wanted[w.name] = h.results[w.name]
 		}
 	}
-	require.Equal(t, wanted, got)
+	require.Equal(t, wanted, h.results)
 }
 
-// tryWays starts an installation with a work as the victim, and other works that try to escape. It returns the result
-// of each way.
-func tryWays(t *testing.T, start testenv.Start, o testenv.Options) map[string]string {
+// tryWays starts an installation with a work as the victim, and other works that try to escape. The
+// returned harness has the result of each way.
+func tryWays(t *testing.T, start testenv.Start, o testenv.Options) *waysHarness {
 	t.Helper()
 	scripts := testenv.Folder(t)
 	require.NoError(t, os.Chmod(scripts, 0o755))
@@ -99,6 +102,7 @@ func tryWays(t *testing.T, start testenv.Start, o testenv.Options) map[string]st
 	h.awaitGPUs(ctx, c)
 	victim := h.startOn(ctx, h.gpus(), "victim.py", "argument-of-the-other")
 	h.target(victim.await(ctx, "victim "))
+	h.readStated(ctx)
 	h.engine(ctx)
 	if o.Env["SERVICE_AGENT_ISOLATION"] != "none" {
 		h.requireAvoided()
@@ -114,7 +118,7 @@ func tryWays(t *testing.T, start testenv.Start, o testenv.Options) map[string]st
 	h.collectSdist(ctx, index)
 	flee.await(ctx, "fled")
 	h.endFleeing(ctx, flee)
-	return h.results
+	return h
 }
 
 // copyPrograms copies the programs that try the ways.
@@ -135,6 +139,7 @@ type waysHarness struct {
 	// scripts is the folder of the programs, which works may read.
 	scripts string
 	results map[string]string
+	stated  stated
 	known   map[string]any
 	// files counts the files with targets.
 	files int

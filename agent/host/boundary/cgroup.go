@@ -37,72 +37,89 @@ type Enforcer struct {
 	mode Mode
 	// bases are the folders in which groups are created: a single folder, or one for each controller.
 	bases []string
+	// noGroups is why works have no cgroups, or nil if they have them.
+	noGroups error
 }
 
 // Mode returns the way in which limits are enforced.
 func (h Enforcer) Mode() Mode { return h.mode }
 
+// NoGroups returns why works have no cgroups, or nil if they have them.
+func (h Enforcer) NoGroups() error { return h.noGroups }
+
 // Detect finds the best mode that the machine supports, by trying to create groups. root is the path
 // /sys/fs/cgroup; own is the content of /proc/self/cgroup.
 func Detect(root, own string) Enforcer {
-	if base, ok := detectV2(root); ok {
+	base, err2 := detectV2(root)
+	if err2 == nil {
 		return Enforcer{mode: Cgroup2, bases: []string{base}}
 	}
-	if bases, ok := detectV1(root, own); ok {
+	bases, err1 := detectV1(root, own)
+	if err1 == nil {
 		return Enforcer{mode: Cgroup1, bases: bases}
 	}
-	return Enforcer{mode: Rlimit}
+	why := err1
+	if _, err := os.Stat(filepath.Join(root, controllersFile)); err == nil {
+		why = err2 // The machine has version 2.
+	}
+	return Enforcer{mode: Rlimit, noGroups: fmt.Errorf("the agent cannot create cgroups: %w; run it as root, with %s writable", why, root)}
 }
 
-func detectV2(root string) (string, bool) {
-	offered, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
+// controllersFile is a file that only version 2 has.
+const controllersFile = "cgroup.controllers"
+
+func detectV2(root string) (string, error) {
+	offered, err := os.ReadFile(filepath.Join(root, controllersFile))
 	if err != nil {
-		return "", false
+		return "", fmt.Errorf("read the controllers: %w", err)
 	}
 	var enable []string
 	for _, c := range controllers() {
 		if !slices.Contains(strings.Fields(string(offered)), c) {
-			return "", false
+			return "", fmt.Errorf("%s has no controller %s", root, c)
 		}
 		enable = append(enable, "+"+c)
 	}
 	base := filepath.Join(root, folder)
-	if os.MkdirAll(base, 0o755) != nil { //nolint:gosec // kernel folder
-		return "", false
+	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // kernel folder
+		return "", fmt.Errorf("create the folder of works: %w", err)
 	}
 	for _, dir := range []string{root, base} {
-		if write(filepath.Join(dir, "cgroup.subtree_control"), strings.Join(enable, " ")) != nil {
-			return "", false
+		if err := write(filepath.Join(dir, "cgroup.subtree_control"), strings.Join(enable, " ")); err != nil {
+			return "", fmt.Errorf("enable the controllers: %w", err)
 		}
 	}
-	return base, canMake(base)
+	return base, tryGroup(base)
 }
 
-func detectV1(root, own string) ([]string, bool) {
+func detectV1(root, own string) ([]string, error) {
 	var bases []string
 	for _, c := range controllers() {
-		base, ok := v1Base(filepath.Join(root, c), ownGroup(own, c))
-		if !ok {
-			return nil, false
+		base, err := v1Base(filepath.Join(root, c), ownGroup(own, c))
+		if err != nil {
+			return nil, err
 		}
 		bases = append(bases, base)
 	}
-	return bases, true
+	return bases, nil
 }
 
 // v1Base returns the folder for groups in one hierarchy. It prefers a folder in the agent's own group, so
 // that works stay within the agent's limits.
-func v1Base(mount, own string) (string, bool) {
+func v1Base(mount, own string) (base string, err error) {
 	for _, parent := range []string{filepath.Join(mount, own), mount} {
-		if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err != nil {
+		if _, err = os.Stat(filepath.Join(parent, "cgroup.procs")); err != nil {
 			continue
 		}
-		base := filepath.Join(parent, folder)
-		if os.MkdirAll(base, 0o755) == nil && canMake(base) { //nolint:gosec // kernel folder
-			return base, true
+		base = filepath.Join(parent, folder)
+		if err = os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // kernel folder
+			continue
+		}
+		if err = tryGroup(base); err == nil {
+			return base, nil
 		}
 	}
-	return "", false
+	return "", fmt.Errorf("create the folder of works: %w", err)
 }
 
 // ownGroup returns this process's group in the hierarchy of a version 1 controller. The parameter own is the content of
@@ -117,13 +134,14 @@ func ownGroup(own, controller string) string {
 	return "/"
 }
 
-func canMake(base string) bool {
+// tryGroup creates and removes a group in the folder base.
+func tryGroup(base string) error {
 	trial := filepath.Join(base, ".trial-"+strconv.Itoa(os.Getpid()))
-	if os.Mkdir(trial, 0o755) != nil { //nolint:gosec // kernel folder
-		return false
+	if err := os.Mkdir(trial, 0o755); err != nil { //nolint:gosec // kernel folder
+		return fmt.Errorf("create a group: %w", err)
 	}
 	_, err := os.Stat(filepath.Join(trial, "cgroup.procs"))
-	return os.Remove(trial) == nil && err == nil
+	return errors.Join(err, os.Remove(trial))
 }
 
 func write(path, value string) error { return os.WriteFile(path, []byte(value), 0o644) } //nolint:gosec // kernel file

@@ -150,58 +150,6 @@ func systemFiles() []Bind {
 	return binds
 }
 
-// Report describes the boundary and the limits of works on this machine. The node sends it to the control plane.
-type Report struct {
-	Kind Kind
-	// Required is true if the node refuses works that it cannot isolate.
-	Required bool
-	// Users is the range of the works' user ids, or "" if works run as the agent's user.
-	Users string
-	// Namespaces are the kernel's namespaces that a work does not share with the machine.
-	Namespaces []string
-	// Problem is why works are not isolated, or "".
-	Problem string
-	// NetworkProblem is why the network of works is not restricted, or "".
-	NetworkProblem string
-	// Unlimited names what is not limited for a work as a whole: cpu, devices, disk, memory, network or processes.
-	Unlimited []string
-	// ClosesNetwork is true if the node can close the network of works that request none. Otherwise the node gets no
-	// such works.
-	ClosesNetwork bool
-}
-
-// NewReport returns the report for a machine with the given kinds of isolation, of network restriction and of limits.
-// If disks is true, works have disks of their own. If required is true, the node rejects works that it cannot isolate.
-// The parameter why is the reason that works are not isolated, or nil if they are.
-func NewReport(kind Kind, net NetworkKind, mode Mode, disks bool, users Users, required bool, why error) Report {
-	r := Report{Kind: kind, Required: required, ClosesNetwork: net != Open}
-	if !disks {
-		r.Unlimited = append(r.Unlimited, "disk")
-	}
-	if net == Open {
-		r.Unlimited = append(r.Unlimited, "network")
-	}
-	if why != nil {
-		r.Problem = why.Error()
-	}
-	switch kind {
-	case OwnUser:
-		r.Users, r.Namespaces = users.String(), []string{"ipc", "mount", "pid"}
-	case UserNamespace:
-		r.Namespaces, r.Unlimited = []string{"ipc", "mount", "pid", "user"}, append(r.Unlimited, "devices")
-	case None:
-		r.Unlimited = append(r.Unlimited, "devices")
-	}
-	if mode == Rlimit { // rlimits apply only to single processes
-		r.Unlimited = append(r.Unlimited, "cpu", "memory")
-		if kind == None {
-			r.Unlimited = append(r.Unlimited, "processes")
-		}
-	}
-	slices.Sort(r.Unlimited)
-	return r
-}
-
 // CheckPrivate returns an error if works would see one of the private folders or something in it. Works see the folders
 // of the system and the given paths; setting is the name of the setting that contains the paths. If the agent does not
 // run as root, nothing else protects these folders from its works.

@@ -28,14 +28,18 @@ func folderOf(t *testing.T, files map[string]string) string {
 
 func TestDetect_fallsBackToRlimit(t *testing.T) {
 	t.Parallel()
-	for name, files := range map[string]map[string]string{
-		"no cgroups":            {},
-		"v2 without memory":     {"cgroup.controllers": "cpu pids"},
-		"v2 without new groups": {"cgroup.controllers": "cpu memory pids", "cgroup.subtree_control": ""},
-		"v1 without new groups": {"memory/cgroup.procs": "", "pids/cgroup.procs": "", "cpu/cgroup.procs": ""},
+	for name, c := range map[string]struct {
+		files map[string]string
+		why   string
+	}{
+		"no cgroups":            {nil, "memory/cgroup.procs: no such file"},
+		"v2 without memory":     {map[string]string{"cgroup.controllers": "cpu pids"}, "has no controller memory"},
+		"v2 without new groups": {map[string]string{"cgroup.controllers": "cpu memory pids", "cgroup.subtree_control": ""}, "cgroup.procs: no such file"},
+		"v1 without new groups": {map[string]string{"memory/cgroup.procs": "", "pids/cgroup.procs": "", "cpu/cgroup.procs": ""}, "cgroup.procs: no such file"},
 	} {
-		h := Detect(folderOf(t, files), "0::/\n")
+		h := Detect(folderOf(t, c.files), "0::/\n")
 		require.Equal(t, Rlimit, h.Mode(), name)
+		require.ErrorContains(t, h.NoGroups(), c.why, name)
 	}
 	p := Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: 5})
 	require.Equal(t, Plan{Mode: Rlimit, Data: 5}, p)
@@ -126,6 +130,8 @@ func TestDefaults_Fill(t *testing.T) {
 	asked := executor.Limits{CPUs: 2, MemoryBytes: 1 << 30, PIDs: 7}
 	require.Equal(t, asked, d.Fill(asked, Cgroup2))
 	require.EqualValues(t, 1<<29, NewDefaults(1<<30).Fill(executor.Limits{}, Cgroup2).MemoryBytes, "the default must be at least half of the memory")
+	require.Equal(t, executor.Limits{GPUs: 1, PIDs: 4096}, d.FillEngine(executor.Limits{GPUs: 1}), "an engine has only the memory limit of its own setting")
+	require.Equal(t, asked, d.FillEngine(asked))
 	require.Zero(t, NewDefaults(0).Fill(executor.Limits{}, Cgroup2).MemoryBytes)
 }
 

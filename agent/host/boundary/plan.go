@@ -43,7 +43,8 @@ const ownThreads = 32
 
 const cpuPeriod = 100_000 // microseconds
 
-// Defaults are the limits of works that request none.
+// Defaults are the limits of works that request none. Engines have no default for memory: the kernel would kill an
+// engine that ran without a limit under an earlier version of the agent.
 type Defaults struct {
 	memory int64
 }
@@ -69,6 +70,11 @@ func (d Defaults) Fill(l executor.Limits, mode Mode) executor.Limits {
 	if l.MemoryBytes == 0 && (mode != Rlimit || l.GPUs == 0) {
 		l.MemoryBytes = d.memory
 	}
+	return d.FillEngine(l)
+}
+
+// FillEngine returns the limits of an engine, which get the default for processes only.
+func (d Defaults) FillEngine(l executor.Limits) executor.Limits {
 	if l.PIDs == 0 {
 		l.PIDs = maxPIDs
 	}

@@ -203,8 +203,8 @@ const (
 	scopesVersion = 6
 )
 
-// landlockVersion returns the version of the kernel's Landlock, or 0 if it has none.
-func landlockVersion() int {
+// LandlockVersion returns the version of the kernel's Landlock, or 0 if it has none.
+func LandlockVersion() int {
 	version, _, e := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if e != 0 {
 		return 0
@@ -212,21 +212,12 @@ func landlockVersion() int {
 	return int(version)
 }
 
-// GuardsPorts reports whether the ports in Ports are safe from works, because the kernel does not let works listen on
-// them or because works listen in networks of their own.
-func GuardsPorts(kind Kind, net NetworkKind) bool {
-	if kind == None {
-		return false
-	}
-	return net == OwnNetwork || landlockVersion() >= portsVersion
-}
-
 // restrict hides the abstract Unix sockets that other works and the system have created, and refuses the ports on which
 // the work must not listen. The sockets and the ports belong to the network namespace, which a work may share with the
 // node. Older kernels can do neither. These rules apply only to bind. For a socket without bind, the kernel chooses the
 // port, see Filter.reserved.
 func (i Isolation) restrict() error {
-	version := landlockVersion()
+	version := LandlockVersion()
 	var handled unix.LandlockRulesetAttr
 	if version >= scopesVersion {
 		handled.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -47,10 +48,24 @@ func nodeKind() kind {
 			{Name: "works", Right: true},
 			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
 			{Name: "reason", Wide: true},
+			{Name: "isolation", Path: "boundary.kind", Wide: true},
+			{Name: "network", Path: "boundary.network", Wide: true},
+			{Name: "limits", Wide: true},
+			{Name: "unlimited", Path: "boundary.unlimited", Wide: true},
 			{Name: "version", Wide: true},
 		},
-		details: []output.Column{{Name: "limits"}, {Name: "pythons"}, {Name: "drain"}, {Name: "joined", Path: "joined_at", As: output.Time}},
+		details: slices.Concat(boundaryColumns(), []output.Column{{Name: "pythons"}, {Name: "drain"}, {Name: "joined", Path: "joined_at", As: output.Time}}),
 	}
+}
+
+// boundaryColumns returns the columns for why something of a node's boundary does not hold. They are empty where it holds.
+func boundaryColumns() []output.Column {
+	resources := []string{"cpu", "devices", "disk", "memory", "ports", "processes", "sockets"}
+	columns := slices.Grow([]output.Column{{Name: "isolation_problem", Path: "boundary.problem"}, {Name: "network_problem", Path: "boundary.network_problem"}}, len(resources))
+	for _, resource := range resources {
+		columns = append(columns, output.Column{Name: "unlimited_" + resource, Path: "boundary.reasons." + resource})
+	}
+	return columns
 }
 
 func (t *tool) fleets() *cobra.Command {

@@ -42,6 +42,7 @@ func poolFields() []field {
 		{flag: "isolation", usage: "required or none"},
 		{flag: "on-silence", usage: "continue or stop: what works do when their node is silent"},
 		{flag: "default-memory-gb", usage: "memory of a work that requests none", number: true},
+		{flag: "default-processes", usage: "processes and threads that a job may have on each node; 0 for 4096", number: true},
 	}
 }
 
@@ -94,7 +95,7 @@ job, whose result signalbox fleets get shows.`
 				return err
 			}
 		}
-		columns := append([]output.Column{{Name: "pool"}, {Name: "isolation"}, {Name: "default_memory_gb"}, {Name: "on_silence"}}, slurmColumns(false)...)
+		columns := append([]output.Column{{Name: "pool"}, {Name: "isolation"}, {Name: "default_memory_gb"}, {Name: "default_processes"}, {Name: "on_silence"}}, slurmColumns(false)...)
 		return t.send(cmd, c, http.MethodPatch, "/api/cluster/pools/"+url.PathEscape(args[0]), body, t.showObject(columns))
 	}
 	return cmd

@@ -18,20 +18,35 @@ export function Boundary({ node }: { node: Node }) {
       <Fact label={t("namespaces")}>
         {b.namespaces.length > 0 ? <span className="font-mono text-xs">{b.namespaces.join(", ")}</span> : <Nothing />}
       </Fact>
+      <Why label={t("problem")} text={b.problem} />
+      <Fact label={t("network")}>
+        <Badge tone={b.network === "open" ? "warn" : b.network === "unknown" ? "neutral" : "good"}>
+          {t(`networks.${b.network}`, { defaultValue: b.network })}
+        </Badge>
+      </Fact>
       <Fact label={t("closesNetwork")}>{b.closes_network ? t("yes") : t("no")}</Fact>
+      <Why label={t("networkProblem")} text={b.network_problem} />
+      <Fact label={t("limits")}>
+        {node.limits ? t(`limit.${node.limits}`, { defaultValue: node.limits }) : <Nothing />}
+      </Fact>
       <Fact label={t("unlimited")}>
         {b.unlimited.length > 0 ? <span className="font-mono text-xs">{b.unlimited.join(", ")}</span> : <Nothing />}
       </Fact>
-      {b.problem ? (
-        <Fact label={t("problem")} wide>
-          <UntrustedText text={b.problem} longest={1024} className="font-mono text-xs" />
-        </Fact>
-      ) : null}
-      {b.network_problem ? (
-        <Fact label={t("networkProblem")} wide>
-          <UntrustedText text={b.network_problem} longest={1024} className="font-mono text-xs" />
-        </Fact>
-      ) : null}
+      {b.unlimited
+        .filter((resource) => resource !== "network")
+        .map((resource) => (
+          <Why key={resource} label={t("unlimitedBecause", { resource })} text={b.reasons[resource]} />
+        ))}
     </FactList>
+  );
+}
+
+// Why shows why something does not hold, in the words of the node's agent.
+function Why({ label, text }: { label: string; text?: string | null | undefined }) {
+  if (!text) return null;
+  return (
+    <Fact label={label} wide>
+      <UntrustedText text={text} longest={1024} className="font-mono text-xs" />
+    </Fact>
   );
 }

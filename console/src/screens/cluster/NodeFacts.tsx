@@ -31,9 +31,6 @@ export function NodeFacts({ node }: { node: Node }) {
           {node.fleet_id}
         </PathLink>
       </Fact>
-      <Fact label={t("limits")}>
-        {node.limits ? t(`limit.${node.limits}`, { defaultValue: node.limits }) : <Nothing />}
-      </Fact>
       <Fact label={t("version")}>
         <span className="font-mono text-xs">{node.version || "–"}</span>
       </Fact>

@@ -3,6 +3,9 @@ import { useTranslation } from "react-i18next";
 import { Badge, type Column, EmptyState, Nothing, Num, Table, UntrustedText } from "@/ui";
 import type { Pool } from "./api";
 
+// usualProcesses is the limit in pools without a setting of their own.
+const usualProcesses = 4096;
+
 const idOf = (pool: Pool) => pool.pool;
 
 export function Pools({ pools, pending }: { pools: readonly Pool[]; pending: boolean }) {
@@ -59,6 +62,20 @@ function usePoolColumns(): Column<Pool>[] {
             {t(`isolations.${p.isolation}`, { defaultValue: p.isolation })}
           </Badge>
         ),
+      },
+      {
+        id: "memory",
+        header: t("defaultMemory"),
+        width: "7rem",
+        numeric: true,
+        cell: (p) => (p.default_memory_gb > 0 ? t("memoryGb", { gb: p.default_memory_gb }) : <Nothing />),
+      },
+      {
+        id: "processes",
+        header: t("defaultProcesses"),
+        width: "7rem",
+        numeric: true,
+        cell: (p) => <Num value={p.default_processes || usualProcesses} />,
       },
       {
         id: "slurm",

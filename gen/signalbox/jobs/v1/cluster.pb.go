@@ -209,9 +209,11 @@ type PoolSummary struct {
 	// before the control plane gives them up, so that two copies of an attempt never run at the same time.
 	OnSilence string `protobuf:"bytes,10,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
 	// How jobs of the pool run on Slurm; null if no Slurm fleet serves the pool, or if an admin has not set it yet.
-	Slurm         *SlurmPool `protobuf:"bytes,11,opt,name=slurm,proto3" json:"slurm,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Slurm *SlurmPool `protobuf:"bytes,11,opt,name=slurm,proto3" json:"slurm,omitempty"`
+	// The number of processes and threads that a job may have on each node; 0 for 4096.
+	DefaultProcesses int32 `protobuf:"varint,12,opt,name=default_processes,json=defaultProcesses,proto3" json:"default_processes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PoolSummary) Reset() {
@@ -321,6 +323,13 @@ func (x *PoolSummary) GetSlurm() *SlurmPool {
 	return nil
 }
 
+func (x *PoolSummary) GetDefaultProcesses() int32 {
+	if x != nil {
+		return x.DefaultProcesses
+	}
+	return 0
+}
+
 // PoolSettings are the settings of a pool.
 type PoolSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -335,9 +344,11 @@ type PoolSettings struct {
 	// before the control plane gives them up, so that two copies of an attempt never run at the same time.
 	OnSilence string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
 	// How jobs of the pool run on Slurm; null if no Slurm fleet serves the pool, or if it is not set yet.
-	Slurm         *SlurmPool `protobuf:"bytes,5,opt,name=slurm,proto3" json:"slurm,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Slurm *SlurmPool `protobuf:"bytes,5,opt,name=slurm,proto3" json:"slurm,omitempty"`
+	// The number of processes and threads that a job may have on each node; 0 for 4096.
+	DefaultProcesses int32 `protobuf:"varint,6,opt,name=default_processes,json=defaultProcesses,proto3" json:"default_processes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PoolSettings) Reset() {
@@ -405,6 +416,13 @@ func (x *PoolSettings) GetSlurm() *SlurmPool {
 	return nil
 }
 
+func (x *PoolSettings) GetDefaultProcesses() int32 {
+	if x != nil {
+		return x.DefaultProcesses
+	}
+	return 0
+}
+
 // UpdatePoolRequest contains the changes of a pool's settings. Fields that are unset do not change.
 type UpdatePoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -421,9 +439,12 @@ type UpdatePoolRequest struct {
 	OnSilence *string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3,oneof" json:"on_silence,omitempty"`
 	// How jobs of the pool run on Slurm. Only for a pool that a Slurm fleet serves; it replaces the former settings. Applies
 	// to attempts that are placed from then on.
-	Slurm         *SlurmPool `protobuf:"bytes,5,opt,name=slurm,proto3" json:"slurm,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Slurm *SlurmPool `protobuf:"bytes,5,opt,name=slurm,proto3" json:"slurm,omitempty"`
+	// The number of processes and threads that a job may have on each node; 0 for 4096. Applies only to jobs that are
+	// submitted after the change.
+	DefaultProcesses *int32 `protobuf:"varint,6,opt,name=default_processes,json=defaultProcesses,proto3,oneof" json:"default_processes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *UpdatePoolRequest) Reset() {
@@ -489,6 +510,13 @@ func (x *UpdatePoolRequest) GetSlurm() *SlurmPool {
 		return x.Slurm
 	}
 	return nil
+}
+
+func (x *UpdatePoolRequest) GetDefaultProcesses() int32 {
+	if x != nil && x.DefaultProcesses != nil {
+		return *x.DefaultProcesses
+	}
+	return 0
 }
 
 // ListQueueRequest selects a page of the queue.
@@ -1022,7 +1050,7 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\x05pools\x18\t \x03(\v2\x1e.signalbox.jobs.v1.PoolSummaryR\x05pools\x1a?\n" +
 	"\x11NodesByStateEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xfb\x02\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xa8\x03\n" +
 	"\vPoolSummary\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\x1f\n" +
@@ -1039,25 +1067,29 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"on_silence\x18\n" +
 	" \x01(\tR\tonSilence\x122\n" +
-	"\x05slurm\x18\v \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\"\xbf\x01\n" +
+	"\x05slurm\x18\v \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\x12+\n" +
+	"\x11default_processes\x18\f \x01(\x05R\x10defaultProcesses\"\xec\x01\n" +
 	"\fPoolSettings\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1c\n" +
 	"\tisolation\x18\x02 \x01(\tR\tisolation\x12*\n" +
 	"\x11default_memory_gb\x18\x03 \x01(\x05R\x0fdefaultMemoryGb\x12\x1d\n" +
 	"\n" +
 	"on_silence\x18\x04 \x01(\tR\tonSilence\x122\n" +
-	"\x05slurm\x18\x05 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\"\xcc\x02\n" +
+	"\x05slurm\x18\x05 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\x12+\n" +
+	"\x11default_processes\x18\x06 \x01(\x05R\x10defaultProcesses\"\xa1\x03\n" +
 	"\x11UpdatePoolRequest\x12\x1d\n" +
 	"\x04pool\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04pool\x128\n" +
 	"\tisolation\x18\x02 \x01(\tB\x15\xbaH\x12r\x10R\brequiredR\x04noneH\x00R\tisolation\x88\x01\x01\x12<\n" +
 	"\x11default_memory_gb\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x00H\x01R\x0fdefaultMemoryGb\x88\x01\x01\x129\n" +
 	"\n" +
 	"on_silence\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\bcontinueR\x04stopH\x02R\tonSilence\x88\x01\x01\x122\n" +
-	"\x05slurm\x18\x05 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurmB\f\n" +
+	"\x05slurm\x18\x05 \x01(\v2\x1c.signalbox.jobs.v1.SlurmPoolR\x05slurm\x12=\n" +
+	"\x11default_processes\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x00H\x03R\x10defaultProcesses\x88\x01\x01B\f\n" +
 	"\n" +
 	"_isolationB\x14\n" +
 	"\x12_default_memory_gbB\r\n" +
-	"\v_on_silence\"\xa5\x01\n" +
+	"\v_on_silenceB\x14\n" +
+	"\x12_default_processes\"\xa5\x01\n" +
 	"\x10ListQueueRequest\x12\"\n" +
 	"\x04pool\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x04pool\x88\x01\x01\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +

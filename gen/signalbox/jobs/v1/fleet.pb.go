@@ -516,12 +516,19 @@ type NodeBoundary struct {
 	// Why works are not isolated; null if they are isolated.
 	Problem *string `protobuf:"bytes,5,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
 	// The resources that are not limited for a work as a whole: any of `cpu`, `devices`, `disk`, `memory`, `network`,
-	// `ports` and `processes`. The list does not affect placement.
+	// `ports`, `processes` and `sockets` (abstract Unix sockets). The list does not affect placement.
 	Unlimited []string `protobuf:"bytes,6,rep,name=unlimited,proto3" json:"unlimited,omitempty"`
 	// Why the network of works is not restricted; null if it is restricted.
 	NetworkProblem *string `protobuf:"bytes,7,opt,name=network_problem,json=networkProblem,proto3,oneof" json:"network_problem,omitempty"`
 	// Whether the node can run a job without network access. If false, the node gets no jobs whose `network` is `none`.
 	ClosesNetwork bool `protobuf:"varint,8,opt,name=closes_network,json=closesNetwork,proto3" json:"closes_network,omitempty"`
+	// How the network of works is restricted. `filter`: works share the network of the node, and the kernel filters what
+	// each work sends, by its user. `namespace`: each work has a network of its own, which pasta connects to that of the
+	// node. `open`: works reach everything that the node reaches. `unknown`: the agent is too old to report it.
+	Network string `protobuf:"bytes,9,opt,name=network,proto3" json:"network,omitempty"`
+	// Why each of the resources in `unlimited` is not limited, by the name of the resource. Empty if the agent is too old to
+	// report it.
+	Reasons       map[string]string `protobuf:"bytes,10,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -610,6 +617,20 @@ func (x *NodeBoundary) GetClosesNetwork() bool {
 		return x.ClosesNetwork
 	}
 	return false
+}
+
+func (x *NodeBoundary) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *NodeBoundary) GetReasons() map[string]string {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
 }
 
 // Drain describes how a node is emptied.
@@ -1741,7 +1762,7 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\bboundary\x18\x11 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundary\x12\x18\n" +
 	"\apythons\x18\x12 \x03(\tR\apythons\x12/\n" +
 	"\x13builds_environments\x18\x13 \x01(\bR\x12buildsEnvironmentsB\t\n" +
-	"\a_reason\"\xfb\x02\n" +
+	"\a_reason\"\xb9\x04\n" +
 	"\fNodeBoundary\x12\x1b\n" +
 	"\x04kind\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18\x10R\x04kind\x12\x1a\n" +
 	"\brequired\x18\x02 \x01(\bR\brequired\x12\"\n" +
@@ -1752,7 +1773,13 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\aproblem\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bH\x01R\aproblem\x88\x01\x01\x12,\n" +
 	"\tunlimited\x18\x06 \x03(\tB\x0e\xbaH\v\x92\x01\b\x10\x10\"\x04r\x02\x18\x10R\tunlimited\x126\n" +
 	"\x0fnetwork_problem\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bH\x02R\x0enetworkProblem\x88\x01\x01\x12%\n" +
-	"\x0ecloses_network\x18\b \x01(\bR\rclosesNetworkB\b\n" +
+	"\x0ecloses_network\x18\b \x01(\bR\rclosesNetwork\x12!\n" +
+	"\anetwork\x18\t \x01(\tB\a\xbaH\x04r\x02\x18\x10R\anetwork\x12]\n" +
+	"\areasons\x18\n" +
+	" \x03(\v2,.signalbox.jobs.v1.NodeBoundary.ReasonsEntryB\x15\xbaH\x12\x9a\x01\x0f\x10\x10\"\x04r\x02\x18\x10*\x05r\x03\x18\x80\bR\areasons\x1a:\n" +
+	"\fReasonsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
 	"\x06_usersB\n" +
 	"\n" +
 	"\b_problemB\x12\n" +
@@ -1892,7 +1919,7 @@ func file_signalbox_jobs_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_signalbox_jobs_v1_fleet_proto_goTypes = []any{
 	(FleetKind)(0),                 // 0: signalbox.jobs.v1.FleetKind
 	(DrainMode)(0),                 // 1: signalbox.jobs.v1.DrainMode
@@ -1916,54 +1943,56 @@ var file_signalbox_jobs_v1_fleet_proto_goTypes = []any{
 	(*JoinFleetResponse)(nil),      // 19: signalbox.jobs.v1.JoinFleetResponse
 	(*ListNodesRequest)(nil),       // 20: signalbox.jobs.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),      // 21: signalbox.jobs.v1.ListNodesResponse
-	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
-	(*SlurmReport)(nil),            // 23: signalbox.jobs.v1.SlurmReport
-	(*emptypb.Empty)(nil),          // 24: google.protobuf.Empty
+	nil,                            // 22: signalbox.jobs.v1.NodeBoundary.ReasonsEntry
+	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
+	(*SlurmReport)(nil),            // 24: signalbox.jobs.v1.SlurmReport
+	(*emptypb.Empty)(nil),          // 25: google.protobuf.Empty
 }
 var file_signalbox_jobs_v1_fleet_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Fleet.kind:type_name -> signalbox.jobs.v1.FleetKind
-	22, // 1: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
-	22, // 2: signalbox.jobs.v1.Fleet.last_seen_at:type_name -> google.protobuf.Timestamp
-	23, // 3: signalbox.jobs.v1.Fleet.slurm:type_name -> signalbox.jobs.v1.SlurmReport
-	22, // 4: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
-	22, // 5: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	23, // 1: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
+	23, // 2: signalbox.jobs.v1.Fleet.last_seen_at:type_name -> google.protobuf.Timestamp
+	24, // 3: signalbox.jobs.v1.Fleet.slurm:type_name -> signalbox.jobs.v1.SlurmReport
+	23, // 4: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
+	23, // 5: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
 	5,  // 6: signalbox.jobs.v1.Node.drain:type_name -> signalbox.jobs.v1.Drain
 	4,  // 7: signalbox.jobs.v1.Node.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
-	1,  // 8: signalbox.jobs.v1.Drain.mode:type_name -> signalbox.jobs.v1.DrainMode
-	22, // 9: signalbox.jobs.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 10: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
-	2,  // 11: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
-	16, // 12: signalbox.jobs.v1.ListJoinTokensResponse.join_tokens:type_name -> signalbox.jobs.v1.JoinToken
-	22, // 13: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 14: signalbox.jobs.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	22, // 15: signalbox.jobs.v1.JoinToken.revoked_at:type_name -> google.protobuf.Timestamp
-	18, // 16: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
-	3,  // 17: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
-	7,  // 18: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
-	9,  // 19: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
-	6,  // 20: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
-	10, // 21: signalbox.jobs.v1.FleetService.UpdateFleet:input_type -> signalbox.jobs.v1.UpdateFleetRequest
-	11, // 22: signalbox.jobs.v1.FleetService.DeleteFleet:input_type -> signalbox.jobs.v1.DeleteFleetRequest
-	15, // 23: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
-	12, // 24: signalbox.jobs.v1.FleetService.ListJoinTokens:input_type -> signalbox.jobs.v1.ListJoinTokensRequest
-	14, // 25: signalbox.jobs.v1.FleetService.RevokeJoinToken:input_type -> signalbox.jobs.v1.RevokeJoinTokenRequest
-	17, // 26: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
-	20, // 27: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
-	8,  // 28: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
-	2,  // 29: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
-	2,  // 30: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
-	2,  // 31: signalbox.jobs.v1.FleetService.UpdateFleet:output_type -> signalbox.jobs.v1.Fleet
-	24, // 32: signalbox.jobs.v1.FleetService.DeleteFleet:output_type -> google.protobuf.Empty
-	16, // 33: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
-	13, // 34: signalbox.jobs.v1.FleetService.ListJoinTokens:output_type -> signalbox.jobs.v1.ListJoinTokensResponse
-	24, // 35: signalbox.jobs.v1.FleetService.RevokeJoinToken:output_type -> google.protobuf.Empty
-	19, // 36: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
-	21, // 37: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
-	28, // [28:38] is the sub-list for method output_type
-	18, // [18:28] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	22, // 8: signalbox.jobs.v1.NodeBoundary.reasons:type_name -> signalbox.jobs.v1.NodeBoundary.ReasonsEntry
+	1,  // 9: signalbox.jobs.v1.Drain.mode:type_name -> signalbox.jobs.v1.DrainMode
+	23, // 10: signalbox.jobs.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 11: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
+	2,  // 12: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
+	16, // 13: signalbox.jobs.v1.ListJoinTokensResponse.join_tokens:type_name -> signalbox.jobs.v1.JoinToken
+	23, // 14: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	23, // 15: signalbox.jobs.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	23, // 16: signalbox.jobs.v1.JoinToken.revoked_at:type_name -> google.protobuf.Timestamp
+	18, // 17: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
+	3,  // 18: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
+	7,  // 19: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
+	9,  // 20: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
+	6,  // 21: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
+	10, // 22: signalbox.jobs.v1.FleetService.UpdateFleet:input_type -> signalbox.jobs.v1.UpdateFleetRequest
+	11, // 23: signalbox.jobs.v1.FleetService.DeleteFleet:input_type -> signalbox.jobs.v1.DeleteFleetRequest
+	15, // 24: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
+	12, // 25: signalbox.jobs.v1.FleetService.ListJoinTokens:input_type -> signalbox.jobs.v1.ListJoinTokensRequest
+	14, // 26: signalbox.jobs.v1.FleetService.RevokeJoinToken:input_type -> signalbox.jobs.v1.RevokeJoinTokenRequest
+	17, // 27: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
+	20, // 28: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
+	8,  // 29: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
+	2,  // 30: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 31: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 32: signalbox.jobs.v1.FleetService.UpdateFleet:output_type -> signalbox.jobs.v1.Fleet
+	25, // 33: signalbox.jobs.v1.FleetService.DeleteFleet:output_type -> google.protobuf.Empty
+	16, // 34: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
+	13, // 35: signalbox.jobs.v1.FleetService.ListJoinTokens:output_type -> signalbox.jobs.v1.ListJoinTokensResponse
+	25, // 36: signalbox.jobs.v1.FleetService.RevokeJoinToken:output_type -> google.protobuf.Empty
+	19, // 37: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
+	21, // 38: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
+	29, // [29:39] is the sub-list for method output_type
+	19, // [19:29] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_fleet_proto_init() }
@@ -1986,7 +2015,7 @@ func file_signalbox_jobs_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_fleet_proto_rawDesc), len(file_signalbox_jobs_v1_fleet_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,6 +42,8 @@ type PoolFacts struct {
 	Clusters []ClusterFacts
 	// MemoryGB is the memory that a job gets on each node if it requests none; 0 means no default.
 	MemoryGB int
+	// Processes is the number of processes and threads that a job may have on each node; 0 means the usual number.
+	Processes int
 }
 
 // ClusterFacts describes the cluster of a Slurm fleet.

@@ -20,7 +20,7 @@ func summaryToProto(s *Summary) *jobsv1.Cluster {
 		m.Pools = append(m.Pools, &jobsv1.PoolSummary{
 			Pool: p.Name, Nodes: n32(p.Nodes), NodesReady: n32(p.Ready), GpusTotal: n32(p.GPUs), GpusFree: n32(p.GPUsFree),
 			JobsQueued: n32(p.JobsQueued), Isolation: p.Isolation, NodesPermitted: n32(p.Permitted), DefaultMemoryGb: n32(p.MemoryGB), OnSilence: p.OnSilence,
-			Slurm: fleet.SlurmPoolToProto(p.Slurm),
+			Slurm: fleet.SlurmPoolToProto(p.Slurm), DefaultProcesses: n32(p.Processes),
 		})
 	}
 	return m

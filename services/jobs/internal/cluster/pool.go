@@ -79,6 +79,7 @@ func (o *Orders) recordPool(ctx context.Context, tx pgx.Tx, pool string, from, t
 	for _, e := range []event.Event{
 		{Type: "pool.isolation", From: from.Isolation, To: to.Isolation},
 		{Type: "pool.default_memory", From: strconv.Itoa(from.MemoryGB), To: strconv.Itoa(to.MemoryGB)},
+		{Type: "pool.default_processes", From: strconv.Itoa(from.Processes), To: strconv.Itoa(to.Processes)},
 		{Type: "pool.on_silence", From: from.OnSilence, To: to.OnSilence},
 		{Type: "pool.slurm", From: from.Slurm.Describe(), To: to.Slurm.Describe()},
 	} {
@@ -91,5 +92,8 @@ func (o *Orders) recordPool(ctx context.Context, tx pgx.Tx, pool string, from, t
 		}
 	}
 	return o.Trail.Record(ctx, tx, "pool.update", SubjectPool, pool,
-		map[string]any{"isolation": to.Isolation, "default_memory_gb": to.MemoryGB, "on_silence": to.OnSilence, "slurm": slurmOrNil(to.Slurm)})
+		map[string]any{
+			"isolation": to.Isolation, "default_memory_gb": to.MemoryGB, "default_processes": to.Processes, "on_silence": to.OnSilence,
+			"slurm": slurmOrNil(to.Slurm),
+		})
 }

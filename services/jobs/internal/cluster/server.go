@@ -101,6 +101,9 @@ func (s *Server) UpdatePool(ctx context.Context, req *jobsv1.UpdatePoolRequest) 
 		if req.DefaultMemoryGb != nil {
 			set.MemoryGB = int(req.GetDefaultMemoryGb())
 		}
+		if req.DefaultProcesses != nil {
+			set.Processes = int(req.GetDefaultProcesses())
+		}
 		if req.OnSilence != nil {
 			set.OnSilence = req.GetOnSilence()
 		}
@@ -114,7 +117,7 @@ func (s *Server) UpdatePool(ctx context.Context, req *jobsv1.UpdatePoolRequest) 
 	}
 	return &jobsv1.PoolSettings{
 		Pool: req.GetPool(), Isolation: set.Isolation, DefaultMemoryGb: n32(set.MemoryGB), OnSilence: set.OnSilence,
-		Slurm: fleet.SlurmPoolToProto(set.Slurm),
+		Slurm: fleet.SlurmPoolToProto(set.Slurm), DefaultProcesses: n32(set.Processes),
 	}, nil
 }
 

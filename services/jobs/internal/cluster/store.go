@@ -164,7 +164,7 @@ func (s Store) Sum(ctx context.Context, q pg.Querier) (*Summary, error) {
 
 // pools returns every pool that a fleet serves, with the number of jobs queued for it.
 func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error) {
-	rows, err := q.Query(ctx, `SELECT p.name, coalesce(s.isolation, 'required'), coalesce(s.default_memory_gb, 0),
+	rows, err := q.Query(ctx, `SELECT p.name, coalesce(s.isolation, 'required'), coalesce(s.default_memory_gb, 0), coalesce(s.default_processes, 0),
 			coalesce(s.on_silence, 'continue'), coalesce(CASE WHEN p.slurm THEN s.slurm END, '{}'), (SELECT count(*) FROM job j WHERE j.state = 'queued'
 			AND j.pools @> jsonb_build_array(jsonb_build_object('pool', p.name)))
 		FROM (SELECT u.name, bool_or(f.kind = 'slurm') AS slurm FROM fleet f, unnest(f.pools) AS u (name) GROUP BY u.name) p LEFT JOIN pool s ON s.name = p.name`)
@@ -175,7 +175,7 @@ func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error
 	var name string
 	var queued int
 	var set Settings
-	_, err = pgx.ForEachRow(rows, []any{&name, &set.Isolation, &set.MemoryGB, &set.OnSilence, &set.Slurm, &queued}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &set.Isolation, &set.MemoryGB, &set.Processes, &set.OnSilence, &set.Slurm, &queued}, func() error {
 		pools[name] = &Pool{Name: name, JobsQueued: queued, Settings: set}
 		set = Settings{}
 		return nil

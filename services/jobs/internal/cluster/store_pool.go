@@ -15,6 +15,7 @@ import (
 type Settings struct {
 	Isolation string
 	MemoryGB  int // the memory of works that request none; 0 means no default
+	Processes int // the processes and threads that a job may have on each node; 0 means the usual number
 	OnSilence string
 	// Slurm is how jobs of the pool run on a Slurm cluster. It is zero if no Slurm fleet serves the pool.
 	Slurm fleet.SlurmPool
@@ -38,8 +39,8 @@ func (s Store) LockPool(ctx context.Context, tx pgx.Tx, pool string) (set Settin
 	if _, err := tx.Exec(ctx, `INSERT INTO pool (name) VALUES ($1) ON CONFLICT DO NOTHING`, pool); err != nil {
 		return set, false, fmt.Errorf("insert the settings of a pool: %w", err)
 	}
-	err = tx.QueryRow(ctx, `SELECT isolation, default_memory_gb, on_silence, coalesce(slurm, '{}') FROM pool WHERE name = $1 FOR UPDATE`, pool).
-		Scan(&set.Isolation, &set.MemoryGB, &set.OnSilence, &set.Slurm)
+	err = tx.QueryRow(ctx, `SELECT isolation, default_memory_gb, default_processes, on_silence, coalesce(slurm, '{}') FROM pool WHERE name = $1 FOR UPDATE`, pool).
+		Scan(&set.Isolation, &set.MemoryGB, &set.Processes, &set.OnSilence, &set.Slurm)
 	if err != nil {
 		return set, false, fmt.Errorf("lock the settings of a pool: %w", err)
 	}
@@ -51,10 +52,11 @@ func (s Store) LockPool(ctx context.Context, tx pgx.Tx, pool string) (set Settin
 
 // SavePool stores the settings of a locked pool.
 func (s Store) SavePool(ctx context.Context, tx pgx.Tx, pool string, from, to Settings) error {
-	tag, err := tx.Exec(ctx, `UPDATE pool SET isolation = @isolation, default_memory_gb = @memory, on_silence = @on_silence, slurm = @slurm WHERE name = @name
-			AND isolation = @from_isolation AND default_memory_gb = @from_memory AND on_silence = @from_on_silence`, pgx.StrictNamedArgs{
-		"name": pool, "isolation": to.Isolation, "memory": to.MemoryGB, "on_silence": to.OnSilence,
-		"slurm": slurmOrNil(to.Slurm), "from_isolation": from.Isolation, "from_memory": from.MemoryGB, "from_on_silence": from.OnSilence,
+	tag, err := tx.Exec(ctx, `UPDATE pool SET isolation = @isolation, default_memory_gb = @memory, default_processes = @processes,
+			on_silence = @on_silence, slurm = @slurm WHERE name = @name
+			AND isolation = @from_isolation AND default_memory_gb = @from_memory AND default_processes = @from_processes AND on_silence = @from_on_silence`, pgx.StrictNamedArgs{
+		"name": pool, "isolation": to.Isolation, "memory": to.MemoryGB, "processes": to.Processes, "on_silence": to.OnSilence,
+		"slurm": slurmOrNil(to.Slurm), "from_isolation": from.Isolation, "from_memory": from.MemoryGB, "from_processes": from.Processes, "from_on_silence": from.OnSilence,
 	})
 	if err != nil {
 		return fmt.Errorf("store the settings of a pool: %w", err)

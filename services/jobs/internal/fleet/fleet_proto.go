@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,7 @@ func boundaryToProto(b *Boundary) *jobsv1.NodeBoundary {
 	return &jobsv1.NodeBoundary{
 		Kind: b.Kind, Required: b.Required, Users: optional(b.Users), Namespaces: b.Namespaces, Problem: optional(b.Problem),
 		Unlimited: b.Unlimited, NetworkProblem: optional(b.NetworkProblem), ClosesNetwork: b.ClosesNetwork,
+		Network: cmp.Or(b.Network, boundaryUnknown), Reasons: b.Reasons,
 	}
 }
 
@@ -58,7 +60,7 @@ func BoundaryFromProto(m *jobsv1.NodeBoundary) Boundary {
 	b := Boundary{
 		Kind: m.GetKind(), Required: m.GetRequired(), Users: m.GetUsers(), Namespaces: append([]string{}, m.GetNamespaces()...),
 		Problem: m.GetProblem(), Unlimited: append([]string{}, m.GetUnlimited()...), NetworkProblem: m.GetNetworkProblem(),
-		ClosesNetwork: m.GetClosesNetwork(),
+		ClosesNetwork: m.GetClosesNetwork(), Network: m.GetNetwork(), Reasons: m.GetReasons(),
 	}
 	if b.Kind == "" {
 		b.Kind, b.Required, b.Problem = boundaryUnknown, true, "the agent does not report how it isolates work; upgrade the agent"

@@ -18,7 +18,7 @@ const (
 	IsolationNone     = "none"
 )
 
-// boundaryUnknown is the Kind for a node whose agent is too old to report how it isolates work.
+// boundaryUnknown is the Kind and the Network for a node whose agent is too old to report them.
 const boundaryUnknown = "unknown"
 
 // Boundary is what a node reports about the isolation of the work that it runs.
@@ -33,6 +33,11 @@ type Boundary struct {
 	NetworkProblem string `json:"network_problem,omitempty"`
 	// ClosesNetwork reports whether the node can run work without network access.
 	ClosesNetwork bool `json:"closes_network,omitempty"`
+	// Network is how the network access of work is restricted: filter, namespace or open. It is empty if the agent is too
+	// old to report it.
+	Network string `json:"network,omitempty"`
+	// Reasons states why each resource in Unlimited is not limited.
+	Reasons map[string]string `json:"reasons,omitempty"`
 }
 
 // Isolates reports whether the node may get work of the pool. It is also true for a node that has never connected,

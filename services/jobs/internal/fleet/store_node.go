@@ -107,13 +107,19 @@ func (s Store) InPool(ctx context.Context, q pg.Querier, pool string, lostBefore
 	return nodes, known, err
 }
 
-// DefaultMemoryGB returns the memory that works of the pool get if they request none, or 0.
-func (s Store) DefaultMemoryGB(ctx context.Context, q pg.Querier, pool string) (gb int, err error) {
-	err = q.QueryRow(ctx, `SELECT coalesce((SELECT default_memory_gb FROM pool WHERE name = $1), 0)`, pool).Scan(&gb)
-	if err != nil {
-		return 0, fmt.Errorf("read the default memory of a pool: %w", err)
+// Defaults are the limits of jobs that request none.
+type Defaults struct {
+	MemoryGB  int // 0 means no limit
+	Processes int // 0 means the usual number
+}
+
+// Defaults returns the limits that jobs of the pool get if they request none.
+func (s Store) Defaults(ctx context.Context, q pg.Querier, pool string) (d Defaults, err error) {
+	err = q.QueryRow(ctx, `SELECT default_memory_gb, default_processes FROM pool WHERE name = $1`, pool).Scan(&d.MemoryGB, &d.Processes)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // A pool has a row only once an admin has changed its settings.
+		return d, fmt.Errorf("read the default limits of a pool: %w", err)
 	}
-	return gb, nil
+	return d, nil
 }
 
 // StopsOnSilence reports whether attempts end themselves when they cannot renew their lease, because one of their pools

@@ -137,8 +137,10 @@ func StateToProto(s job.State) jobsv1.JobState {
 }
 
 const (
-	graceS  = int32(job.StopGrace / time.Second)
-	maxPids = 4096
+	graceS = int32(job.StopGrace / time.Second)
+	// usualProcesses is the limit of processes and threads in pools that have no setting for it. It is more than a
+	// training uses, and far less than a machine can have.
+	usualProcesses = 4096
 )
 
 // template encodes the agent's spec that all attempts of a job share, without the fields set for each attempt. It
@@ -152,7 +154,7 @@ func template(d *admission.Draft, jobID, runID string) ([]byte, error) {
 		JobId: jobID, RunId: runID, Recipe: d.Recipe.Name, RecipeVersion: d.Recipe.Version, RecipeDigest: d.Recipe.Digest,
 		Package: jobspec.ObjectToProto(cmp.Or(d.Package, d.Recipe.Package)), Environment: environmentOf(d),
 		Command: command, Hparams: d.Spec.Hparams, Env: d.Spec.Env, Seed: *d.Spec.Seed,
-		Limits: templateLimitsToProto(d.Spec.Resources.Pools), GraceS: graceS, NoNetwork: d.Spec.Network == jobspec.NetworkNone,
+		Limits: templateLimitsToProto(d), GraceS: graceS, NoNetwork: d.Spec.Network == jobspec.NetworkNone,
 	}
 	for _, b := range d.Inputs.Datasets {
 		m.Datasets = append(m.Datasets, &jobsv1.DatasetInput{Name: b.Name, Ref: b.Ref, Digest: b.Digest, Files: jobspec.ObjectsToProto(b.Files)})
@@ -178,11 +180,12 @@ func environmentOf(d *admission.Draft) *jobsv1.EnvironmentSpec {
 	return env
 }
 
-// templateLimitsToProto returns, for each resource, the largest request of any pool. GPUs are set for each rank when
-// it is placed.
-func templateLimitsToProto(pools []job.Pool) *jobsv1.ResourceLimits {
-	l := &jobsv1.ResourceLimits{Pids: maxPids}
-	for _, p := range pools {
+// templateLimitsToProto returns, for each resource, the largest request or setting of any pool. GPUs are set for
+// each rank when it is placed.
+func templateLimitsToProto(d *admission.Draft) *jobsv1.ResourceLimits {
+	l := &jobsv1.ResourceLimits{}
+	for _, p := range d.Spec.Resources.Pools {
+		l.Pids = max(l.GetPids(), int32(cmp.Or(d.Pools[p.Pool].Processes, usualProcesses)))
 		l.Cpus = max(l.GetCpus(), int32(p.CPU))
 		l.MemoryBytes = max(l.GetMemoryBytes(), p.Need().Memory)
 	}

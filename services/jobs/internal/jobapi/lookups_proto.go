@@ -55,11 +55,11 @@ func (r *Rows) Pool(ctx context.Context, name string) (admission.PoolFacts, erro
 	if err != nil {
 		return admission.PoolFacts{}, err
 	}
-	memory, err := r.Fleets.DefaultMemoryGB(ctx, r.DB, name)
+	defaults, err := r.Fleets.Defaults(ctx, r.DB, name)
 	if err != nil {
 		return admission.PoolFacts{}, err
 	}
-	facts := admission.PoolFacts{Known: known, MemoryGB: memory}
+	facts := admission.PoolFacts{Known: known, MemoryGB: defaults.MemoryGB, Processes: defaults.Processes}
 	hosts, err := r.Fleets.Hosts(ctx, r.DB, name)
 	if err != nil {
 		return admission.PoolFacts{}, err

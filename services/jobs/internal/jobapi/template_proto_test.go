@@ -66,6 +66,11 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 		Limits:   &jobsv1.ResourceLimits{Cpus: 8, MemoryBytes: 16 << 30, Pids: 4096}, NoNetwork: true,
 	}
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
+	d.Pools = map[string]admission.PoolFacts{"gpu": {Processes: 512}}
+	raw, err = template(d, "job_1", "run_1")
+	require.NoError(t, err)
+	require.NoError(t, proto.Unmarshal(raw, got))
+	require.EqualValues(t, 512, got.GetLimits().GetPids(), "the setting of the pool must replace the usual number")
 	for _, path := range unsetPaths(want.ProtoReflect(), "") {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
