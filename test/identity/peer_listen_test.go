@@ -139,6 +139,10 @@ func TestDebugPaths_onlyOnAdminListener(t *testing.T) {
 	env := cheapHashing()
 	env["SERVICE_ADMIN_LISTEN"] = admin
 	s := testenv.Single(t, testenv.Options{Env: env})
+	require.Eventually(t, func() bool {
+		status, _ := getPlain(t, admin, "/readyz")
+		return status == http.StatusOK
+	}, testenv.StageTimeout, 20*time.Millisecond, "signalboxd does not become ready, which it does when inference has its lease")
 	addrs := listenAddresses(t, s.Processes["signalboxd"].PID())
 	require.Contains(t, addrs, admin)
 	for _, addr := range addrs {

@@ -33,7 +33,7 @@ func sdistWays() []string {
 		"file of another work", "token of another work", "memory of another work", "signal to another work",
 		"port of another work on loopback", "engine on the node", "key of an engine", "key of the node", "keyring", "key of the CA",
 		"password of the database", "port of the database", "port of Redis", "admin port", "memory of the control plane",
-		"signal to the control plane", "change of a cached object", "new environment", "home of root", "user namespace",
+		"signal to the control plane", "change of a cached object", "home of root", "user namespace",
 	}
 }
 

@@ -58,9 +58,9 @@ func TestDaemon_graced(t *testing.T) {
 		signal       os.Signal
 		grace, limit time.Duration
 	}{
-		{syscall.SIGTERM, 40 * time.Second, 41 * time.Second},
+		{syscall.SIGTERM, 40 * time.Second, 46 * time.Second},
 		{os.Interrupt, interruptGrace, interruptLimit},
-		{nil, interruptGrace, 41 * time.Second},
+		{nil, interruptGrace, 46 * time.Second},
 	} {
 		ctx := context.WithoutCancel(stopContext(t, c.signal))
 		var left time.Duration
