@@ -65,11 +65,13 @@ func (h *Host) logBoundary(ctx context.Context) {
 	h.deps.Log.InfoContext(ctx, "works are isolated", "by", string(r.Kind), "network", string(r.Network), "limits", h.Limits(), "unlimited", r.Unlimited)
 	messages := map[string]string{
 		"cpu":     "the processors of works are not limited",
-		"disk":    "the disk space of works is not limited",
+		"disk":    "works have no disks of their own; attempts are stopped when they have used too much, engines are not limited",
 		"memory":  "the memory of works is limited for single processes only",
 		"network": "the network of works is not restricted",
 		"ports":   "works can listen on ports of other programs",
 		"sockets": "works can reach abstract Unix sockets of other works",
+
+		"several_nodes": "the network of jobs on several nodes is not restricted",
 	}
 	for _, resource := range r.Unlimited {
 		h.deps.Log.WarnContext(ctx, messages[resource], "reason", r.Reasons[resource])

@@ -131,6 +131,7 @@ func (w *work) launchFlush(ctx context.Context, dir string, rank int) error {
 	if err != nil {
 		return err
 	}
+	start.Disk = shim.DiskBounds{} // the reporter must deliver what the work has left, even if the work used too much
 	start.Isolation = start.Isolation.WithoutDevices(filepath.Join(dir, "root"))
 	if start.Isolation.On() {
 		// The control plane may have another address now.

@@ -196,3 +196,34 @@ run = signalbox.init(); run.log({"mine/value": 2.5}, step=7); print("logged", fl
 	a.reach(executor.PhaseExited)
 	require.Contains(t, d.received("metrics"), `"value":2.5`)
 }
+
+// A work that the watch over its disk space has ended must not lose its reports: its folders still contain too much while
+// they are delivered.
+func TestSpool_deliveredAfterWatch(t *testing.T) {
+	t.Parallel()
+	d := newFakeIngest(t)
+	d.setUnavailable(true)
+	a := newAttempt(t, "", func(c *host.Config) { c.Isolate, c.WorkDisk = false, host.MinDisk })
+	a.work.Attempt.Command = []string{"python", "-c", watchedReporter}
+	a.work.Attempt.Environment.SDK = true
+	a.work.Attempt.IngestEndpoint = d.URL + "/api/ingest"
+	a.apply()
+	require.Contains(t, a.reach(executor.PhaseCollecting).Exit.Message, "bytes of disk space", a.logText())
+	d.setUnavailable(false)
+	a.reach(executor.PhaseExited)
+	require.Contains(t, d.received("metrics"), `"value":2.5`, a.logText())
+	start, err := shim.ReadStart(a.path("flush"))
+	require.NoError(t, err)
+	require.Empty(t, start.Disk, "the reporter must not be watched")
+}
+
+// watchedReporter reports a metric and then uses more disk space than a watched work may.
+const watchedReporter = `
+import os, signal, signalbox
+run = signalbox.init()
+run.log({"mine/value": 2.5}, step=7)
+with open(os.path.join(os.environ["SERVICE_JOB_WORKDIR"], "large"), "wb", 0) as file:
+    for _ in range(40):
+        file.write(bytes(1 << 20))
+signal.pause()
+`

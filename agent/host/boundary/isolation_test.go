@@ -13,13 +13,14 @@ func TestFindings_Report(t *testing.T) {
 	t.Parallel()
 	users := boundary.Users{First: 200_000, Last: 200_999}
 	const (
-		newest   = 6
-		open     = "works are not isolated"
-		noGroups = "the agent cannot create cgroups"
-		noRoot   = "the agent does not run as root"
-		noPasta  = "the program pasta is not in PATH"
-		noPorts  = "works share the network of the node, and its kernel has no Landlock that restricts ports; use Linux 6.7 or newer with Landlock"
-		noScopes = "works share the network of the node, and its kernel has no Landlock that hides abstract Unix sockets; use Linux 6.12 or newer with Landlock"
+		newest     = 6
+		open       = "works are not isolated"
+		noGroups   = "the agent cannot create cgroups"
+		noRoot     = "the agent does not run as root"
+		noPasta    = "the program pasta is not in PATH"
+		noPorts    = "works share the network of the node, and its kernel has no Landlock that restricts ports; use Linux 6.7 or newer with Landlock"
+		noForwards = "the ranks of a job on several nodes meet at ports that pasta does not forward, so they use the network of their nodes; run the agent as root"
+		noScopes   = "works share the network of the node, and its kernel has no Landlock that hides abstract Unix sockets; use Linux 6.12 or newer with Landlock"
 	)
 	root := boundary.Findings{Kind: boundary.OwnUser, Network: boundary.Filtered, Mode: boundary.Cgroup2, Users: users, Required: true, Landlock: newest}
 	require.Equal(t, boundary.Report{
@@ -35,12 +36,13 @@ func TestFindings_Report(t *testing.T) {
 		Kind: boundary.UserNamespace, Network: boundary.OwnNetwork, Mode: boundary.Rlimit, Users: users, Required: true,
 		NoDisk: errors.New(noRoot), NoGroups: errors.New(noGroups),
 	}
-	limits := map[string]string{"cpu": noGroups, "disk": noRoot, "memory": noGroups}
+	limits := map[string]string{"cpu": noGroups, "disk": noRoot, "memory": noGroups, "several_nodes": noForwards}
 	require.Equal(t, boundary.Report{
 		Kind: boundary.UserNamespace, Required: true, Namespaces: []string{"ipc", "mount", "pid", "user"}, Network: boundary.OwnNetwork,
-		ClosesNetwork: true, Unlimited: []string{"cpu", "disk", "memory"}, Reasons: limits,
+		ClosesNetwork: true, Unlimited: []string{"cpu", "disk", "memory", "several_nodes"}, Reasons: limits,
 	}, user.Report(), "limits of single processes do not limit a work; a network of its own needs no Landlock")
 	user.Network, user.NotRestricted, user.Landlock = boundary.Open, errors.New(noPasta), newest
+	delete(limits, "several_nodes")
 	limits["network"] = noPasta
 	require.Equal(t, boundary.Report{
 		Kind: boundary.UserNamespace, Required: true, Namespaces: []string{"ipc", "mount", "pid", "user"}, Network: boundary.Open,

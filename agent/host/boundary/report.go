@@ -40,6 +40,8 @@ const (
 	unlimitedPorts     = "ports"
 	unlimitedProcesses = "processes"
 	unlimitedSockets   = "sockets"
+	// unlimitedNodes is the network of jobs on several nodes.
+	unlimitedNodes = "several_nodes"
 )
 
 // Findings are the results of the tests that an agent makes at its start.
@@ -86,6 +88,7 @@ func (f Findings) Report() Report {
 		{unlimitedPorts, f.openPorts()},
 		{unlimitedProcesses, f.openProcesses()},
 		{unlimitedSockets, f.openSockets()},
+		{unlimitedNodes, f.openNodes()},
 	} {
 		if found.why != nil {
 			r.Reasons[found.resource] = found.why.Error()
@@ -128,6 +131,14 @@ func (f Findings) openPorts() error {
 		return errNotIsolated()
 	case f.Network != OwnNetwork && f.Landlock < portsVersion:
 		return errors.New("works share the network of the node, and its kernel has no Landlock that restricts ports; use Linux 6.7 or newer with Landlock")
+	}
+	return nil
+}
+
+// openNodes returns why the network of jobs on several nodes is not restricted, although that of other jobs is.
+func (f Findings) openNodes() error {
+	if f.Kind == UserNamespace && f.Network == OwnNetwork {
+		return errors.New("the ranks of a job on several nodes meet at ports that pasta does not forward, so they use the network of their nodes; run the agent as root")
 	}
 	return nil
 }

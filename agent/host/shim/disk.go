@@ -28,40 +28,44 @@ const (
 	diskShare = 20
 )
 
-// watchDisk stops the command when its folders contain more than they may. The returned function ends the watch.
+// watchDisk stops the command when two measurements in a row find more in its folders than they may contain. A single
+// one counts a file twice that is moved or deleted meanwhile. The returned function ends the watch.
 func (o *owner) watchDisk() (end func()) {
 	if len(o.start.Disk.Folders) == 0 {
 		return func() {}
 	}
 	return watch(func(ctx context.Context) {
+		before := false
 		for pause := diskInterval; clock.Sleep(ctx, o.clock, pause) == nil; {
 			began := o.clock.Now()
-			if over := o.start.Disk.exceeded(os.Getpid()); over != "" {
+			over := o.start.Disk.exceeded(ctx, os.Getpid())
+			if over != "" && before {
 				o.requestStop(leave{cause: CauseDisk, reason: over})
 			}
+			before = over != ""
 			pause = max(diskInterval, diskShare*o.clock.Now().Sub(began))
 		}
 	})
 }
 
 // exceeded returns why the folders, together with the deleted files that descendants of the process pid have open, exceed
-// the bounds, or "" if they do not.
-func (b DiskBounds) exceeded(pid int) string {
-	u := usage{bounds: b, linked: map[inode]bool{}, devices: map[uint64]bool{}}
+// the bounds, or "" if they do not. When ctx is done, the result means nothing.
+func (b DiskBounds) exceeded(ctx context.Context, pid int) string {
+	u := usage{ctx: ctx, bounds: b, linked: map[inode]bool{}, devices: map[uint64]bool{}}
 	for _, folder := range b.Folders {
-		if u.addFolder(unix.AT_FDCWD, folder, folder, 0); u.over() {
+		if u.addFolder(unix.AT_FDCWD, folder, folder, 0); u.done() {
 			break
 		}
 	}
-	if !u.over() {
+	if !u.done() {
 		u.addDeleted(Descendants(pid))
 	}
 	switch {
-	case u.unmeasured != nil:
-		return fmt.Sprintf("the disk space of the work cannot be measured: %v; the limits of the disk hold only for folders that can be read", u.unmeasured)
-	case u.over():
-		return fmt.Sprintf("the work used at least %d of %d bytes of disk space and %d of %d files; write less, or request a larger SERVICE_AGENT_WORK_DISK_BYTES",
-			u.bytes, b.Bytes, u.files, b.Files)
+	case u.hidden != nil:
+		return fmt.Sprintf("the disk space of the work cannot be measured: %v; make its folders readable and nest them less deeply", u.hidden)
+	case u.bytes > b.Bytes, u.files > b.Files:
+		return fmt.Sprintf("the work used at least %d of %d bytes of disk space and %d of %d files; write less, or ask an admin of the node "+
+			"to set a larger SERVICE_AGENT_WORK_DISK_BYTES", u.bytes, b.Bytes, u.files, b.Files)
 	}
 	return ""
 }

@@ -246,6 +246,8 @@ func (o *owner) follow() unix.WaitStatus {
 		case l := <-o.leave:
 			if !o.stopping {
 				o.cause, o.reason = l.cause, l.reason
+			} else if o.reason == "" {
+				o.reason = l.reason // why the grace period is cut
 			}
 			o.terminate(kill, l.grace, l.grace)
 		case <-o.changes:

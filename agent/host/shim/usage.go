@@ -1,31 +1,34 @@
 package shim
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// usage is what folders contain. It follows no links, so that a command cannot make it leave the folders.
+// usage is what folders contain. It follows no links and enters no other file systems, so that a command cannot make it
+// leave the folders. Files that cannot be examined because of a fault of the machine are left out.
 type usage struct {
+	ctx          context.Context //nolint:containedctx // the context of the measurement
 	bounds       DiskBounds
 	bytes, files int64
 	// linked contains the files with several names that were added, and devices the devices of the folders.
 	linked  map[inode]bool
 	devices map[uint64]bool
-	// unmeasured is set if a folder cannot be read.
-	unmeasured error
+	// hidden is set if a command has hidden what a folder contains.
+	hidden error
 }
 
 type inode struct{ device, number uint64 }
 
 const (
-	// maxDepth limits the folders within folders. Each folder is open while its content is added.
+	// maxDepth limits the folders within folders, each open while its content is added.
 	maxDepth = 200
 	// namesAtOnce is how many names of a folder are read at a time.
 	namesAtOnce = 1024
@@ -33,40 +36,45 @@ const (
 	blockSize = 512
 )
 
-func (u *usage) over() bool {
-	return u.unmeasured != nil || u.bytes > u.bounds.Bytes || u.files > u.bounds.Files
+// done reports whether the measurement can end.
+func (u *usage) done() bool {
+	return u.hidden != nil || u.bytes > u.bounds.Bytes || u.files > u.bounds.Files || u.ctx.Err() != nil
 }
 
 // addFolder adds the content of the folder with the given name in the folder parent. The parameter path is for messages.
 func (u *usage) addFolder(parent int, name, path string, depth int) {
-	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return // it was removed or replaced meanwhile
-	case err != nil:
-		u.unmeasured = fmt.Errorf("open %s: %w", path, err)
-		return
-	case depth > maxDepth:
-		u.unmeasured = fmt.Errorf("%s contains more than %d folders within each other", u.bounds.Folders[0], maxDepth)
+	var fd int
+	err := again(func() (err error) {
+		fd, err = unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		return err
+	})
+	if errors.Is(err, unix.EACCES) {
+		u.hidden = fmt.Errorf("open %s: %w", path, err)
+	}
+	if err != nil {
+		return // in particular, the folder may have been removed or replaced meanwhile
 	}
 	dir := os.NewFile(uintptr(fd), path)
 	defer func() { _ = dir.Close() }()
 	var s unix.Stat_t
-	if unix.Fstat(fd, &s) == nil {
+	if unix.Fstat(fd, &s) != nil {
+		return
+	}
+	if depth == 0 {
 		u.devices[s.Dev] = true
 	}
-	for !u.over() {
+	if depth > maxDepth {
+		u.hidden = fmt.Errorf("%s contains more than %d folders within each other", u.bounds.Folders[0], maxDepth)
+	}
+	for !u.done() {
 		names, err := dir.Readdirnames(namesAtOnce)
 		for _, name := range names {
-			if u.addEntry(fd, name, filepath.Join(path, name), depth); u.over() {
+			if u.addEntry(fd, name, filepath.Join(path, name), depth); u.done() {
 				return
 			}
 		}
-		if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) {
-			return
-		}
 		if err != nil {
-			u.unmeasured = fmt.Errorf("read %s: %w", path, err)
+			return
 		}
 	}
 }
@@ -74,18 +82,16 @@ func (u *usage) addFolder(parent int, name, path string, depth int) {
 // addEntry adds a file, or a folder with its content.
 func (u *usage) addEntry(parent int, name, path string, depth int) {
 	var s unix.Stat_t
-	if err := unix.Fstatat(parent, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		if !errors.Is(err, unix.ENOENT) {
-			u.unmeasured = fmt.Errorf("read %s: %w", path, err)
-		}
+	err := again(func() error { return unix.Fstatat(parent, name, &s, unix.AT_SYMLINK_NOFOLLOW) })
+	if errors.Is(err, unix.EACCES) {
+		u.hidden = fmt.Errorf("examine %s: %w", path, err)
+	}
+	if err != nil || !u.devices[s.Dev] {
 		return
 	}
 	folder := s.Mode&unix.S_IFMT == unix.S_IFDIR
-	if s.Nlink > 1 && !folder {
-		if u.linked[inode{s.Dev, s.Ino}] {
-			return
-		}
-		u.linked[inode{s.Dev, s.Ino}] = true
+	if s.Nlink > 1 && !folder && u.counted(s) {
+		return
 	}
 	u.files++
 	u.bytes += s.Blocks * blockSize
@@ -94,31 +100,70 @@ func (u *usage) addEntry(parent int, name, path string, depth int) {
 	}
 }
 
+// counted reports whether the file was counted before, and notes that it is counted now.
+func (u *usage) counted(s unix.Stat_t) bool {
+	file := inode{s.Dev, s.Ino}
+	before := u.linked[file]
+	u.linked[file] = true
+	return before
+}
+
 // addDeleted adds the files that the processes have open, and that have no name any more.
 func (u *usage) addDeleted(pids []int) {
 	for _, pid := range pids {
-		dir, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "fd"))
-		if err != nil {
-			continue // the process has ended
+		process := filepath.Join("/proc", strconv.Itoa(pid))
+		if u.addDescriptors(filepath.Join(process, "fd")) > 0 {
+			continue
 		}
-		for err == nil && !u.over() {
-			var names []string
-			names, err = dir.Readdirnames(namesAtOnce)
-			for _, name := range names {
-				u.addOpen(filepath.Join(dir.Name(), name))
+		// A process whose first thread has ended shows its files only in the folders of the other threads.
+		threads, _ := filepath.Glob(filepath.Join(process, "task", "*", "fd"))
+		for _, dir := range threads {
+			if u.addDescriptors(dir) > 0 {
+				break
 			}
 		}
-		_ = dir.Close()
 	}
 }
 
-// addOpen adds the open file at the path in /proc, if it is deleted and on the device of one of the folders.
+// addDescriptors adds the deleted files among the descriptors in a folder of /proc, and returns the number of these. It
+// is 0 if the process has ended or hides its descriptors.
+func (u *usage) addDescriptors(path string) (descriptors int) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = dir.Close() }()
+	for err == nil && !u.done() {
+		var names []string
+		names, err = dir.Readdirnames(namesAtOnce)
+		descriptors += len(names)
+		for _, name := range names {
+			u.addOpen(filepath.Join(path, name))
+		}
+	}
+	return descriptors
+}
+
+// addOpen adds the open file at the path in /proc, if it is deleted and on the device of one of the folders. It does not
+// examine other files, because that can block, for example on a server that is away.
 func (u *usage) addOpen(path string) {
-	var s unix.Stat_t
-	if unix.Stat(path, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFREG || s.Nlink > 0 || !u.devices[s.Dev] || u.linked[inode{s.Dev, s.Ino}] {
+	target, err := os.Readlink(path)
+	if err != nil || !strings.HasSuffix(target, " (deleted)") {
 		return
 	}
-	u.linked[inode{s.Dev, s.Ino}] = true
+	var s unix.Stat_t
+	if unix.Stat(path, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFREG || s.Nlink > 0 || !u.devices[s.Dev] || u.counted(s) {
+		return
+	}
 	u.files++
 	u.bytes += s.Blocks * blockSize
+}
+
+// again repeats fn while a signal interrupts it.
+func again(fn func() error) error {
+	for {
+		if err := fn(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }

@@ -23,7 +23,7 @@ func TestDiskBounds_exceeded(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", c.text)
 		cmd.Dir = folder
 		require.NoError(t, cmd.Run(), name)
-		got := DiskBounds{Folders: []string{folder}, Bytes: 2_000_000, Files: 100}.exceeded(os.Getpid())
+		got := DiskBounds{Folders: []string{folder}, Bytes: 2_000_000, Files: 100}.exceeded(t.Context(), os.Getpid())
 		if c.want == "" {
 			require.Empty(t, got, name)
 		}
@@ -39,12 +39,12 @@ func TestDiskBounds_exceeded_unmeasured(t *testing.T) {
 	cmd.Dir = top
 	require.NoError(t, cmd.Run())
 	bounds := DiskBounds{Folders: []string{top}, Bytes: 1 << 40, Files: 1 << 40}
-	require.Contains(t, bounds.exceeded(os.Getpid()), "contains more than 200 folders within each other")
+	require.Contains(t, bounds.exceeded(t.Context(), os.Getpid()), "contains more than 200 folders within each other")
 	if os.Geteuid() == 0 {
 		return // root can read every folder
 	}
 	closed := filepath.Join(t.TempDir(), "closed")
 	require.NoError(t, os.Mkdir(closed, 0))
 	bounds.Folders = []string{filepath.Dir(closed)}
-	require.Contains(t, bounds.exceeded(os.Getpid()), "closed: permission denied")
+	require.Contains(t, bounds.exceeded(t.Context(), os.Getpid()), "closed: permission denied")
 }

@@ -60,7 +60,7 @@ func nodeKind() kind {
 
 // boundaryColumns returns the columns for why something of a node's boundary does not hold. They are empty where it holds.
 func boundaryColumns() []output.Column {
-	resources := []string{"cpu", "devices", "disk", "memory", "ports", "processes", "sockets"}
+	resources := []string{"cpu", "devices", "disk", "memory", "ports", "processes", "several_nodes", "sockets"}
 	columns := slices.Grow([]output.Column{{Name: "isolation_problem", Path: "boundary.problem"}, {Name: "network_problem", Path: "boundary.network_problem"}}, len(resources))
 	for _, resource := range resources {
 		columns = append(columns, output.Column{Name: "unlimited_" + resource, Path: "boundary.reasons." + resource})
