@@ -87,7 +87,8 @@ func (r *replicaBench) reporters() (all []*reporter) {
 // report returns the call that sends a report of the run. The last point has the step number*points. It is valid until the
 // next call of report. It is built without fmt, because the load generator shares the cores with what it measures.
 func (p *reporter) report(key string, number int) []byte {
-	out := append(p.body[:0], `{"run_id":"`...)
+	out := p.body[:0]
+	out = append(out, `{"run_id":"`...)
 	out = append(out, p.run...)
 	out = append(out, `","points":[`...)
 	for step := (number-1)*p.points + 1; step <= number*p.points; step++ {
@@ -99,7 +100,8 @@ func (p *reporter) report(key string, number int) []byte {
 		out = strconv.AppendInt(out, int64(step), 10)
 		out = append(out, `.5,"ts":"2026-11-21T03:00:00+00:00"},`...)
 	}
-	p.body = append(out[:len(out)-1], "]}"...)
+	out = append(out[:len(out)-1], "]}"...)
+	p.body = out
 	p.request = append(append(p.request[:0], headTo("/api/ingest/metrics", p.token, len(p.body))...), p.body...)
 	return p.request
 }
