@@ -1,17 +1,12 @@
 package load
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +29,8 @@ type backend struct {
 	ready       atomic.Bool
 	open        atomic.Int64 // calls in flight
 	failed      atomic.Int64 // calls that were sent and have no response
+	ended       atomic.Bool  // the process was killed, and has ended
+	late        atomic.Int64 // those of the failed calls that were sent after the process had ended
 }
 
 // check finds out whether the replica is ready.
@@ -51,12 +48,16 @@ func (r *backend) check(ctx context.Context, c *http.Client) {
 	r.ready.Store(resp.StatusCode == http.StatusOK)
 }
 
-// balancer sends calls to the replicas in turn, as a load balancer with health checks does: only to those whose /readyz
-// returns 200. It sends a call again, to the next replica, if no connection could be opened or the call was refused with
-// 503. It is a part of the load generator, so that it takes no CPU time from the replicas.
+// balancer sends each call to the replica with the fewest open calls, as a load balancer with health checks does: only to
+// those whose /readyz returns 200. If it took turns, each caller would soon wait for a replica whose quota is used up for
+// the moment, while the others have nothing to do. It sends a call again, to another replica, if no connection could be
+// opened or the call was refused with 503. It is a part of the load generator, because a program of its own would need more
+// CPU time.
 type balancer struct {
 	used atomic.Pointer[[]*backend]
 	next atomic.Uint64
+	// active is the number of callers that send calls. The others wait.
+	active atomic.Int64
 
 	sent     func(caller, number int) // is called for each call with the status 200
 	ok       atomic.Int64
@@ -85,21 +86,24 @@ func (l *balancer) watch(ctx context.Context) {
 	}
 }
 
-// pick returns the next replica that is ready, or nil.
-func (l *balancer) pick() *backend {
-	all := *l.used.Load()
-	for range all {
-		if r := all[l.next.Add(1)%uint64(len(all))]; r.ready.Load() {
-			return r
+// pick returns the replica with the fewest open calls of those that are ready, or nil. Of several such replicas it returns
+// each in turn.
+func (l *balancer) pick() (best *backend) {
+	all, first := *l.used.Load(), l.next.Add(1)
+	for i := range all {
+		r := all[(first+uint64(i))%uint64(len(all))]
+		if r.ready.Load() && (best == nil || r.open.Load() < best.open.Load()) {
+			best = r
 		}
 	}
-	return nil
+	return best
 }
 
 // start starts callers that each send one call after the other. The function request returns the bytes of a call. The
 // function end stops the callers when their calls have ended.
 func (l *balancer) start(ctx context.Context, callers int, request func(caller, number int) []byte) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	l.active.Store(int64(callers))
 	var running sync.WaitGroup
 	running.Go(func() { l.watch(ctx) })
 	for i := range callers {
@@ -107,6 +111,11 @@ func (l *balancer) start(ctx context.Context, callers int, request func(caller, 
 			c := &caller{balancer: l, conns: map[*backend]*link{}}
 			defer c.close()
 			for n := 1; ctx.Err() == nil; n++ {
+				if int64(i) >= l.active.Load() {
+					n--
+					time.Sleep(pollBackends)
+					continue
+				}
 				if c.call(request(i, n)) && l.sent != nil {
 					l.sent(i, n)
 				}
@@ -123,12 +132,6 @@ func (l *balancer) start(ctx context.Context, callers int, request func(caller, 
 type caller struct {
 	*balancer
 	conns map[*backend]*link
-}
-
-// link is a connection that is used for one call after the other.
-type link struct {
-	net.Conn
-	in *bufio.Reader
 }
 
 func (c *caller) close() {
@@ -151,11 +154,15 @@ func (c *caller) call(request []byte) bool {
 			c.repeated.Add(1)
 			continue
 		}
+		ended := to.ended.Load()
 		to.open.Add(1)
 		status, err := conn.exchange(request)
 		to.open.Add(-1)
 		if err != nil {
 			to.failed.Add(1)
+			if ended {
+				to.late.Add(1)
+			}
 			to.ready.Store(false) // until the next check: a process that was killed still accepts connections for a moment
 			_ = conn.Close()
 			delete(c.conns, to)
@@ -192,54 +199,9 @@ func (c *caller) connect(to *backend) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := &link{raw, bufio.NewReader(raw)}
+	conn := newLink(raw)
 	c.conns[to] = conn
 	return conn, nil
-}
-
-// alive reports whether the other side has not closed the connection, as load balancers check it before they reuse one.
-func (k *link) alive() bool {
-	tcp, ok := k.Conn.(*net.TCPConn)
-	if !ok {
-		return false
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var peeked error
-	err = raw.Read(func(fd uintptr) bool {
-		_, _, peeked = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return true
-	})
-	return err == nil && errors.Is(peeked, syscall.EAGAIN)
-}
-
-// exchange sends a request and reads the response.
-func (k *link) exchange(request []byte) (status int, err error) {
-	if err := k.SetDeadline(time.Now().Add(callLimit)); err != nil {
-		return 0, err
-	}
-	if _, err := k.Write(request); err != nil {
-		return 0, err
-	}
-	resp, err := http.ReadResponse(k.in, nil)
-	if err != nil {
-		return 0, err
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return 0, err
-	}
-	return resp.StatusCode, nil
-}
-
-// requestTo returns the bytes of a POST request.
-func requestTo(path, token, body string) []byte {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		path, token, len(body), body)
-	return out.Bytes()
 }
 
 // rate returns the successful calls a second during the given time, after the replicas have had time to settle.

@@ -161,20 +161,20 @@ func newProxyBench(
 func (p *proxyBench) target(name string) *target {
 	return &target{
 		name: name, token: p.loop.Token, addr: strings.TrimPrefix(p.URL, "http://"), path: "/inference/" + p.loop.Deployment.ID + chatPath,
-		pids: []int{p.Processes["signalboxd"].PID()}, database: p.postmaster(),
+		pids: []int{p.Processes["signalboxd"].PID()}, database: postmaster(p.b, p.db),
 	}
 }
 
 // postmaster returns the process id of the database server.
-func (p *proxyBench) postmaster() int {
-	p.b.Helper()
+func postmaster(b *testing.B, db *pgx.Conn) int {
+	b.Helper()
 	var dir string
-	require.NoError(p.b, p.db.QueryRow(p.b.Context(), `SHOW data_directory`).Scan(&dir))
+	require.NoError(b, db.QueryRow(b.Context(), `SHOW data_directory`).Scan(&dir))
 	raw, err := os.ReadFile(dir + "/postmaster.pid")
-	require.NoError(p.b, err)
+	require.NoError(b, err)
 	line, _, _ := strings.Cut(string(raw), "\n")
 	pid, err := strconv.Atoi(line)
-	require.NoError(p.b, err)
+	require.NoError(b, err)
 	return pid
 }
 

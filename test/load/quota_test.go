@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func exists(path string) bool {
 // limit gives the process half a core. The group has the name of the process, also after a restart.
 func (q *quotas) limit(p *testenv.Process) {
 	q.b.Helper()
-	group := filepath.Join(q.root, fmt.Sprintf("signalbox-replicas-%d-%s", os.Getpid(), p.Name))
+	group := q.group(p)
 	if !exists(group) {
 		require.NoError(q.b, os.Mkdir(group, 0o755), "the benchmark needs root, to create control groups")
 		q.groups = append(q.groups, group)
@@ -71,6 +72,30 @@ func (q *quotas) limit(p *testenv.Process) {
 		}
 	}
 	require.NoError(q.b, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.PID())), 0))
+}
+
+// group returns the folder of the group of a process.
+func (q *quotas) group(p *testenv.Process) string {
+	return filepath.Join(q.root, fmt.Sprintf("signalbox-replicas-%d-%s", os.Getpid(), p.Name))
+}
+
+// periods returns the number of periods in which the process had work, and the number of those in which it has used up its
+// quota.
+func (q *quotas) periods(p *testenv.Process) (all, held int) {
+	q.b.Helper()
+	raw, err := os.ReadFile(filepath.Join(q.group(p), "cpu.stat"))
+	require.NoError(q.b, err)
+	for line := range strings.Lines(string(raw)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, _ := strconv.Atoi(text)
+		switch name {
+		case "nr_periods":
+			all = n
+		case "nr_throttled":
+			held = n
+		}
+	}
+	return all, held
 }
 
 // remove removes the groups. The kernel refuses that for a moment after a process has ended.

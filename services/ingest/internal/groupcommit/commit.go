@@ -8,6 +8,7 @@ package groupcommit
 import (
 	"context"
 	"hash/maphash"
+	"runtime"
 	"sync"
 	"time"
 
@@ -26,13 +27,13 @@ type Key struct {
 }
 
 // Write stores one request while the run's row is locked. It may be called again in another transaction. If it does not
-// need the result of a statement, it should add the statement to batch, which is sent last. It should check whether the
+// need the result of a statement, it should add the statement to batch, which is sent last, or call Run.Insert. It should check whether the
 // request may be stored before it changes anything, and return Refuse(reason) if not: the rest of the group then
 // continues in the same transaction. After any other error the group begins again without the request.
 type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
 
 // Refuse marks the error of a write that has changed neither rows through tx nor values in Memo. The statements that
-// the write added to batch and its changes to the other fields of Run are undone.
+// the write added to batch, its rows and its changes to the other fields of Run are undone.
 func Refuse(err error) error { return &refusal{err} }
 
 type refusal struct{ error }
@@ -109,6 +110,7 @@ type Run struct {
 	Fresh bool
 
 	size      [kinds]int64 // size of the data in bytes, by kind
+	rows      []row
 	committed []func()
 	flushed   bool // the write of the current item has called Flush
 }
@@ -170,7 +172,7 @@ const lanes = 2
 // notified. changed must not block.
 func New(pool *pgxpool.Pool, clk clock.Clock, quota *Quota, changed func(runs []string)) *Committer {
 	c := &Committer{
-		pool: pool, clock: clk, changed: changed, notices: newNotifier(pool), quota: quota, seed: maphash.MakeSeed(),
+		pool: pool, clock: clk, changed: changed, notices: newNotifier(pool, clk), quota: quota, seed: maphash.MakeSeed(),
 		lanes: make([]chan *waiting, lanes), stopped: make(chan struct{}),
 	}
 	for i := range c.lanes {
@@ -232,6 +234,8 @@ func (c *Committer) flush(ctx context.Context, lane chan *waiting) {
 		case <-ctx.Done():
 			return
 		case first := <-lane:
+			// Requests that are ready to run on a busy machine join the group, because a transaction costs more than they do.
+			runtime.Gosched()
 			c.group(context.WithoutCancel(ctx), gather(first, lane))
 		}
 	}

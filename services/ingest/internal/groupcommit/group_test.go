@@ -141,3 +141,37 @@ func TestCommitter_group_unavailableDatabaseFailsRunOnce(t *testing.T) {
 	require.EqualValues(t, len(items), calls.Load(), "each item is tried in only one transaction")
 	require.Zero(t, b.count(`SELECT count(*) FROM hparam_history`))
 }
+
+func TestRun_Insert(t *testing.T) {
+	t.Parallel()
+	const sql = `INSERT INTO hparam_history (run_id, key, value, attempt, updated_at, replaced_at)
+		SELECT n.run_id, 'key', n.value, n.attempt, n.at, n.at FROM unnest($1::text[], $2::text[], $3::int[], $4::timestamptz[]) n(run_id, value, attempt, at)`
+	full := errors.New("the run is full")
+	b := open(t, "run_1", "run_2")
+	item := func(run, value string, end func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error) Item {
+		return Item{RunID: run, Attempt: 1, Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+			r.Insert(sql, r.ID, value, r.Attempt, r.Now)
+			return end(ctx, tx, batch, r)
+		}}
+	}
+	stored := func(context.Context, pgx.Tx, *pgx.Batch, *Run) error { return nil }
+	flushed := 0
+	got := b.storeAsGroup(
+		item("run_1", "a", stored),
+		item("run_1", "refused", func(context.Context, pgx.Tx, *pgx.Batch, *Run) error { return Refuse(full) }),
+		item("run_2", "b", stored),
+		item("run_1", "c", func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+			require.NoError(t, r.Flush(ctx, tx, batch))
+			return tx.QueryRow(ctx, `SELECT count(*) FROM hparam_history WHERE run_id = 'run_1'`).Scan(&flushed)
+		}),
+		item("run_1", "d", stored),
+	)
+	require.ErrorIs(t, got[1].err, full)
+	require.Equal(t, []result{{}, {}, {}, {}}, []result{got[0], got[2], got[3], got[4]})
+	require.Equal(t, 2, flushed, "a write that has called Flush sees the rows of its run")
+	rows, err := b.pool.Query(t.Context(), `SELECT run_id || ' ' || value FROM hparam_history ORDER BY 1`)
+	require.NoError(t, err)
+	values, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{"run_1 a", "run_1 c", "run_1 d", "run_2 b"}, values, "each row is stored once, and none of a refused item")
+}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
@@ -22,21 +23,25 @@ const (
 	// notifyTimeout limits the time to send one notification, and thereby how long a stopping committer waits for the
 	// notifier.
 	notifyTimeout = 2 * time.Second
+	// notifyRest is the least time between two notifications of a replica. Each notification wakes every replica, so without
+	// it their cost would grow with the rate of commits times the number of replicas.
+	notifyRest = 20 * time.Millisecond
 )
 
 // notifier announces commits to the followers on all replicas. Postgres lets only one transaction at a time commit a
 // notification, so the transactions of groups contain none. The notifier sends one afterwards, for all runs that were
-// committed while it sent the previous one.
+// committed while it sent the previous one and then rested.
 type notifier struct {
-	send func(ctx context.Context, payload string) error
+	send  func(ctx context.Context, payload string) error
+	clock clock.Clock
 
 	mu   sync.Mutex
 	runs map[string]bool
 	news chan struct{} // receives a value when runs were added
 }
 
-func newNotifier(q pg.Querier) *notifier {
-	return &notifier{runs: map[string]bool{}, news: make(chan struct{}, 1), send: func(ctx context.Context, payload string) error {
+func newNotifier(q pg.Querier, clk clock.Clock) *notifier {
+	return &notifier{clock: clk, runs: map[string]bool{}, news: make(chan struct{}, 1), send: func(ctx context.Context, payload string) error {
 		_, err := q.Exec(ctx, `SELECT pg_notify($1, $2)`, Channel, payload)
 		return err
 	}}
@@ -64,6 +69,7 @@ func (n *notifier) run(ctx context.Context) {
 		select {
 		case <-n.news:
 			n.notify(sending)
+			_ = clock.Sleep(ctx, n.clock, notifyRest) // if ctx has ended, what is queued is sent without a rest
 		case <-ctx.Done():
 			n.notify(sending)
 			return

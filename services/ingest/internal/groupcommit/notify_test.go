@@ -7,16 +7,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 func TestNotifier_run_coalescesRuns(t *testing.T) {
 	t.Parallel()
 	sent, gate := make(chan string), make(chan error)
-	n := newNotifier(nil)
+	n := newNotifier(nil, clock.Real())
 	n.send = func(_ context.Context, payload string) error { sent <- payload; return <-gate }
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -40,9 +42,36 @@ func TestNotifier_run_coalescesRuns(t *testing.T) {
 	running.Wait()
 }
 
+func TestNotifier_run_restsBetweenNotifications(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC))
+	sent := make(chan string, 10)
+	n := newNotifier(nil, clk)
+	n.send = func(_ context.Context, payload string) error { sent <- payload; return nil }
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() { n.run(ctx) })
+	n.add([]string{"run_1"})
+	require.Equal(t, "run_1", <-sent)
+	for range 3 {
+		require.NoError(t, clk.Await(ctx, 1), "the notifier rests")
+		n.add([]string{"run_2"})
+		n.add([]string{"run_3"})
+		require.Empty(t, sent, "nothing is sent during the rest")
+		clk.Advance(notifyRest)
+		require.Equal(t, "run_2,run_3", <-sent)
+	}
+	require.NoError(t, clk.Await(ctx, 1), "the notifier rests")
+	n.add([]string{"run_4"})
+	stop()
+	running.Wait()
+	require.Equal(t, "run_4", <-sent, "the end does not wait for the rest")
+}
+
 func TestNotifier_add_isBounded(t *testing.T) {
 	t.Parallel()
-	n := newNotifier(nil)
+	n := newNotifier(nil, clock.Real())
 	var payloads []string
 	n.send = func(_ context.Context, payload string) error { payloads = append(payloads, payload); return nil }
 	for i := range maxPending + 10 {

@@ -78,11 +78,12 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 	batch := &pgx.Batch{}
 	batch.Queue(lockSQL, slices.Compact(ids)).Query(g.scanRuns)
 	queueRenames(batch, items)
-	runs, streams, writers, seqs := columns(items)
-	batch.Queue(marksSQL, runs, streams, writers).Query(g.scanMarks)
-	batch.Queue(`SELECT a.run_id, a.stream, a.writer, a.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
-		JOIN ahead a ON a.run_id = k.r AND a.stream = k.s AND a.writer = k.w AND a.seq = k.n`, runs, streams, writers, seqs).Query(g.scanAhead)
-	batch.Queue(digestsSQL, earlier(items)...).Query(g.scanDigests)
+	if runs, streams, writers, seqs := numbered(items); len(runs) > 0 {
+		batch.Queue(marksSQL, runs, streams, writers).Query(g.scanMarks)
+		batch.Queue(`SELECT a.run_id, a.stream, a.writer, a.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
+			JOIN ahead a ON a.run_id = k.r AND a.stream = k.s AND a.writer = k.w AND a.seq = k.n`, runs, streams, writers, seqs).Query(g.scanAhead)
+		batch.Queue(digestsSQL, earlier(items)...).Query(g.scanDigests)
+	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("lock runs: %w", err)
 	}
@@ -183,16 +184,30 @@ func (g *group) done(w *waiting, over bool) {
 // inTransaction is the status of a connection whose transaction has not failed.
 const inTransaction = 'T'
 
-// finish queues the statements that update the rows of the runs, the marks and the digests.
+// updateSQL updates the rows of all runs of a group.
+const updateSQL = `UPDATE run r SET attempt = k.attempt, line_seq = k.line_seq, batch_seq = k.batch_seq, key_count = k.key_count,
+		score_count = k.score_count, rollout_count = k.rollout_count, report_bytes = k.report_bytes, point_bytes = k.point_bytes,
+		log_bytes = k.log_bytes, artifact_bytes = k.artifact_bytes, log_cut = k.log_cut, key_moves = k.key_moves
+	FROM unnest($1::text[], $2::int[], $3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[],
+		$11::bigint[], $12::boolean[], $13::int[]) k(id, attempt, line_seq, batch_seq, key_count, score_count, rollout_count, report_bytes,
+		point_bytes, log_bytes, artifact_bytes, log_cut, key_moves)
+	WHERE r.id = k.id`
+
+// finish queues the statements that insert the rows of the group, and those that update the rows of the runs, the marks and
+// the digests.
 func (g *group) finish(batch *pgx.Batch, now time.Time) {
+	var rows []row
+	var runs columns
 	for _, r := range g.runs {
-		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7,
-			report_bytes = $8, point_bytes = $9, log_bytes = $10, artifact_bytes = $11, log_cut = $12, key_moves = $13 WHERE id = $1`, r.ID, r.Attempt,
-			r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts, r.size[Reports], r.size[Points], r.size[Log], r.size[Artifacts], r.LogCut, r.KeyMoves)
+		rows = append(rows, r.rows...)
+		runs.add(r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts, r.size[Reports], r.size[Points], r.size[Log],
+			r.size[Artifacts], r.LogCut, r.KeyMoves)
 	}
-	for k, m := range g.marks {
-		m.finish(batch, k)
+	insert(batch, rows)
+	if len(g.runs) > 0 {
+		batch.Queue(updateSQL, runs.params...)
 	}
+	g.finishMarks(batch)
 	g.finishDigests(batch, now)
 }
 
@@ -223,6 +238,8 @@ func (g *group) committed(c *Committer) {
 // write that has called Flush can no longer refuse its request.
 func (r *Run) Flush(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
 	r.flushed = true
+	insert(batch, r.rows)
+	r.rows = nil
 	if batch.Len() > 0 {
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return fmt.Errorf("store reports: %w", err)

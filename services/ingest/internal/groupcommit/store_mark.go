@@ -49,26 +49,38 @@ const passSQL = `UPDATE mark SET seq = $4 + (SELECT count(*) FROM (SELECT a.seq,
 		WHERE a.run_id = $1 AND a.stream = $2 AND a.writer = $3 AND a.seq > $4) t WHERE t.seq = $4 + t.n)
 	WHERE run_id = $1 AND stream = $2 AND writer = $3`
 
-// finish queues the statements that store the mark.
-func (m *mark) finish(batch *pgx.Batch, k markKey) {
-	if len(m.added) > 0 {
-		batch.Queue(`INSERT INTO ahead (run_id, stream, writer, seq) SELECT $1, $2, $3, unnest($4::bigint[])`,
-			k.run, k.stream, k.writer, m.added)
+const storeMarksSQL = `INSERT INTO mark (run_id, stream, writer, seq) SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
+	ON CONFLICT (run_id, stream, writer) DO UPDATE SET seq = excluded.seq`
+
+// finishMarks queues the statements that store the marks. The table ahead gets its new numbers before the marks pass them.
+func (g *group) finishMarks(batch *pgx.Batch) {
+	var runs, streams, writers []string
+	var seqs []int64
+	for k, m := range g.marks {
+		if len(m.added) > 0 {
+			batch.Queue(`INSERT INTO ahead (run_id, stream, writer, seq) SELECT $1, $2, $3, unnest($4::bigint[])`,
+				k.run, k.stream, k.writer, m.added)
+		}
+		if m.seq != m.before {
+			runs, streams = append(runs, k.run), append(streams, k.stream)
+			writers, seqs = append(writers, k.writer), append(seqs, m.seq)
+		}
 	}
-	if m.seq == m.before {
+	if len(runs) == 0 {
 		return
 	}
-	batch.Queue(`INSERT INTO mark (run_id, stream, writer, seq) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (run_id, stream, writer) DO UPDATE SET seq = $4`, k.run, k.stream, k.writer, m.seq)
-	if m.passed || (m.first > 0 && m.first <= m.seq+1) {
-		batch.Queue(passSQL, k.run, k.stream, k.writer, m.seq)
-		batch.Queue(`DELETE FROM ahead a USING mark m WHERE a.run_id = $1 AND a.stream = $2 AND a.writer = $3 AND a.seq <= m.seq
-			AND m.run_id = $1 AND m.stream = $2 AND m.writer = $3`, k.run, k.stream, k.writer)
+	batch.Queue(storeMarksSQL, runs, streams, writers, seqs)
+	for k, m := range g.marks {
+		if m.seq != m.before && (m.passed || m.first > 0 && m.first <= m.seq+1) {
+			batch.Queue(passSQL, k.run, k.stream, k.writer, m.seq)
+			batch.Queue(`DELETE FROM ahead a USING mark m WHERE a.run_id = $1 AND a.stream = $2 AND a.writer = $3 AND a.seq <= m.seq
+				AND m.run_id = $1 AND m.stream = $2 AND m.writer = $3`, k.run, k.stream, k.writer)
+		}
 	}
 }
 
-// columns returns run, stream, writer and number of the group's numbered requests, one slice each.
-func columns(items []*waiting) (runs, streams, writers []string, seqs []int64) {
+// numbered returns run, stream, writer and number of the group's numbered requests, one slice each.
+func numbered(items []*waiting) (runs, streams, writers []string, seqs []int64) {
 	for _, w := range items {
 		if w.Key.Seq > 0 {
 			runs, streams = append(runs, w.RunID), append(streams, w.Stream)

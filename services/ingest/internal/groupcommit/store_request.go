@@ -36,7 +36,7 @@ const digestsSQL = `SELECT d.run_id, d.stream, d.writer, d.seq, d.digest
 
 // earlier returns the arguments of digestsSQL for the group's numbered requests, also under their earlier names.
 func earlier(items []*waiting) []any {
-	runs, streams, writers, seqs := columns(items)
+	runs, streams, writers, seqs := numbered(items)
 	for _, w := range items {
 		if w.Key.Seq > 0 && w.Earlier != "" {
 			runs, streams = append(runs, w.RunID), append(streams, w.Stream)

@@ -58,13 +58,15 @@ func Write(keys *Keys, c *decode.Columns) groupcommit.Write {
 // hotEvery is the number of rows after which a run is listed again for the compactor, which forgets closed runs.
 const hotEvery = 256
 
+const insertSQL = `INSERT INTO metric_batch (run_id, seq, attempt, rank, points, data, created_at)
+	SELECT * FROM unnest($1::text[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::bytea[], $7::timestamptz[])`
+
 func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 	r.BatchSeq++
 	if r.BatchSeq%hotEvery == 1 {
 		batch.Queue(`INSERT INTO metric_hot (run_id, due) VALUES ($1, $2) ON CONFLICT DO NOTHING`, r.ID, r.Now)
 	}
-	batch.Queue(`INSERT INTO metric_batch (run_id, seq, attempt, rank, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		r.ID, r.BatchSeq, r.Attempt, rank, len(points), Pack(points), r.Now)
+	r.Insert(insertSQL, r.ID, r.BatchSeq, r.Attempt, rank, len(points), Pack(points), r.Now)
 }
 
 // runKeys are keys of a run.
