@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/otel/metric"
@@ -89,7 +90,10 @@ type Gateway struct {
 	limit    sse.Limit
 	wire     *grpcproxy.Server
 
-	hold    *middleware.InFlight
+	hold *middleware.InFlight
+	// leaving is true while load balancers are to send new requests to other replicas. Requests are served, but each
+	// response ends its connection.
+	leaving atomic.Bool
 	stop    chan struct{} // closed to end the streams and the long polls
 	endStop func()
 	idle    []func() // close the idle connections of the relays

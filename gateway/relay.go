@@ -8,10 +8,11 @@ import (
 )
 
 // Relay implements httprelay.Relay. It gives calls to engines to inference if that runs in this process, after the same
-// checks as ServeHTTP. It declines all other requests, and those that ServeHTTP refuses.
+// checks as ServeHTTP. It declines all other requests, those that ServeHTTP refuses, and those whose response must end the
+// connection.
 func (g *Gateway) Relay(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
 	path, _, _ := strings.Cut(r.Target, "?")
-	if g.relay == nil || !enginepath.Under(path) || !g.hosts.Allows(r.Host) || !g.hold.Enter() {
+	if g.relay == nil || g.leaving.Load() || !enginepath.Under(path) || !g.hosts.Allows(r.Host) || !g.hold.Enter() {
 		return httprelay.Declined
 	}
 	defer g.hold.Leave()

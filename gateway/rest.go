@@ -30,6 +30,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if held {
 		defer g.hold.Leave()
 	}
+	if g.leaving.Load() {
+		w.Header().Set("Connection", "close") // net/http sends GOAWAY on a connection of HTTP/2
+	}
 	if grpcproxy.Wants(r) && !enginepath.Under(r.URL.Path) {
 		g.wire.ServeHTTP(w, r.WithContext(withLate(r.Context(), !held)))
 		return

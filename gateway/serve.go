@@ -44,9 +44,11 @@ func (g *Gateway) Drain() {
 // drainer is a handler in this process that can end its own long-running requests.
 type drainer interface{ Drain() }
 
-// Worker serves the API on l. Its Stop drains, ends the event streams, and lets other requests finish until its
-// context ends. Then it closes the remaining connections. The listener stays open until all requests have finished,
-// so that new clients get 503 instead of a refused connection, and every accepted connection gets a response.
+// Worker serves the API on l. After its Drain, requests are still served, but each response ends its connection. A
+// connection of HTTP/2 ends when its other requests have. Its Stop calls Gateway.Drain, ends the event streams, and lets
+// other requests finish until its context ends. Then it closes the remaining connections. The listener stays open until
+// all requests have finished, so that new clients get 503 instead of a refused connection, and every accepted connection
+// gets a response.
 func (g *Gateway) Worker(l net.Listener) process.Worker {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -65,9 +67,10 @@ func (g *Gateway) Worker(l net.Listener) process.Worker {
 	guarded := httpguard.JSONErrors(l, func() string { return g.deps.IDs.New(id.Request) })
 	guarded.Relay(httpguard.Relaying{Relay: g, Idle: idleTimeout, Head: readHeaderTimeout})
 	return process.Worker{
-		Name: Name,
-		Run:  func(ctx context.Context) error { return g.serve(ctx, server, guarded) },
-		Stop: func(ctx context.Context) error { return g.shutdown(ctx, server, guarded) },
+		Name:  Name,
+		Run:   func(ctx context.Context) error { return g.serve(ctx, server, guarded) },
+		Drain: func() { g.leaving.Store(true) },
+		Stop:  func(ctx context.Context) error { return g.shutdown(ctx, server, guarded) },
 	}
 }
 

@@ -96,7 +96,7 @@ func TestHTTPWorker_Stop_cutsRequestsAtDeadline(t *testing.T) {
 	for name, worker := range map[string]func(net.Listener, http.Handler) process.Worker{
 		"HTTPWorker": func(l net.Listener, h http.Handler) process.Worker { return HTTPWorker("http", l, h) },
 		"holding": func(l net.Listener, h http.Handler) process.Worker {
-			return envWithoutDatabase(t).holding(&plainService{newKeys(t)}, h).worker("http", l)
+			return envWithoutDatabase(t).holding(&plainService{newKeys(t)}, h).worker("http", l, nil)
 		},
 	} {
 		l := listener(t)

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -73,10 +74,13 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 	fault.Write(w, fault.New(fault.Unavailable, codeDraining, "the server is shutting down"), e.newRequestID())
 }
 
-// worker returns a worker that serves on the given listener. When the first of these workers stops, all of them refuse
+// worker returns a worker that serves on the given listener, over TLS unless its settings are nil. When the first of these workers stops, all of them refuse
 // new requests.
-func (h *holding) worker(name string, listener net.Listener) process.Worker {
+func (h *holding) worker(name string, listener net.Listener, secured *tls.Config) process.Worker {
 	guarded := httpguard.JSONErrors(listener, h.newID)
+	if secured != nil {
+		guarded.Secure(secured)
+	}
 	w := HTTPWorker(name, guarded, h)
 	shutdown, run := w.Stop, w.Run
 	w.Drain = func() { h.leaving.Store(true) }

@@ -120,7 +120,7 @@ func TestHolding_drainRefusesNewAndFinishesOpenRequests(t *testing.T) {
 	svc := &customRefusal{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
 	l := listener(t)
 	url := "http://" + l.Addr().String()
-	stop := started(t, e.holding(svc, svc).worker("http", l), patience)
+	stop := started(t, e.holding(svc, svc).worker("http", l, nil), patience)
 	first, second := getLater(t, url+"/first"), getLater(t, url+"/second")
 	<-svc.entered
 	<-svc.entered
@@ -144,7 +144,7 @@ func TestHolding_defaultRefusal(t *testing.T) {
 	svc, g := &plainService{newKeys(t)}, newGate()
 	l := listener(t)
 	url := "http://" + l.Addr().String()
-	stop := started(t, e.holding(svc, g).worker("http", l), patience)
+	stop := started(t, e.holding(svc, g).worker("http", l, nil), patience)
 	held := getLater(t, url)
 	<-g.entered
 	stopped := make(chan error, 1)
@@ -175,7 +175,7 @@ func TestHolding_releasesAbortedRequests(t *testing.T) {
 		close(entered)
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
-	})).worker("http", l), patience)
+	})).worker("http", l, nil), patience)
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan struct{})
 	go func() { defer close(left); _, _, _ = get(ctx, "http://"+l.Addr().String()) }()

@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -278,12 +277,12 @@ func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKe
 	if p.Own.Requests.Relayed == "" {
 		return nil, fmt.Errorf("SERVICE_%s_HTTP_LISTEN must be set", strings.ToUpper(svc.Name()))
 	}
-	relayed, err := tls.Listen("tcp", p.Own.Requests.Relayed, p.Wire.ServerTLS("gateway"))
+	relayed, err := httpguard.Listen(ctx, p.Own.Requests.Relayed)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the gateway: %w", err)
 	}
 	held := p.holding(svc, handler)
-	workers = append(workers, held.worker(svc.Name()+".http", relayed))
+	workers = append(workers, held.worker(svc.Name()+".http", relayed, p.Wire.ServerTLS("gateway")))
 	if p.Own.Requests.Public == "" {
 		return workers, nil
 	}
@@ -291,5 +290,5 @@ func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKe
 	if err != nil {
 		return nil, fmt.Errorf("open the public listener: %w", err)
 	}
-	return append(workers, held.worker(svc.Name()+".public", open)), nil
+	return append(workers, held.worker(svc.Name()+".public", open, nil)), nil
 }

@@ -26,7 +26,7 @@ type connections struct {
 	changed chan struct{}
 
 	mu   sync.Mutex
-	open map[*conn]struct{}
+	open map[*use]struct{}
 }
 
 // use is how a connection is used.
@@ -41,33 +41,43 @@ type use struct {
 func (s *connections) set(c *conn, state http.ConnState) {
 	switch state {
 	case http.StateNew, http.StateIdle:
-		// A new connection counts as idle: net/http closes connections without a response if it reads their first request
-		// during a shutdown.
-		s.idle(c)
 		c.relayed.armed = time.Time{} // the server sets its own deadline
 		c.handed.Store(false)
 	case http.StateActive:
-		c.use.active.Store(true)
 		c.handed.Store(true)
 	case http.StateHijacked, http.StateClosed:
 		c.over.Store(state == http.StateHijacked)
+	}
+	s.track(&c.use, state)
+}
+
+// track records the new state of a connection for awaitIdle.
+func (s *connections) track(u *use, state http.ConnState) {
+	switch state {
+	case http.StateNew, http.StateIdle:
+		// A new connection counts as idle: net/http closes connections without a response if it reads their first request
+		// during a shutdown.
+		s.idle(u)
+	case http.StateActive:
+		u.active.Store(true)
+	case http.StateHijacked, http.StateClosed:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		s.open[c] = struct{}{}
+		s.open[u] = struct{}{}
 	case http.StateHijacked, http.StateClosed:
-		delete(s.open, c)
+		delete(s.open, u)
 	case http.StateActive, http.StateIdle:
 	}
 	s.notify()
 }
 
 // idle records that a connection has become idle.
-func (s *connections) idle(c *conn) {
-	c.use.idleSince.Store(int64(s.elapsed()))
-	c.use.active.Store(false)
+func (s *connections) idle(u *use) {
+	u.idleSince.Store(int64(s.elapsed()))
+	u.active.Store(false)
 }
 
 // notify wakes awaitIdle, because a connection has changed its state.
@@ -87,12 +97,12 @@ func (s *connections) unused(began time.Duration) (longest time.Duration, active
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.elapsed()
-	for c := range s.open {
-		if c.use.active.Load() {
+	for u := range s.open {
+		if u.active.Load() {
 			active = true
 			continue
 		}
-		longest = max(longest, minIdle-(now-max(began, time.Duration(c.use.idleSince.Load()))))
+		longest = max(longest, minIdle-(now-max(began, time.Duration(u.idleSince.Load()))))
 	}
 	return longest, active
 }

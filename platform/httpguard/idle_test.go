@@ -27,7 +27,7 @@ func TestConnections_unused(t *testing.T) {
 		"idle since long after the stop": {stop + 9*minIdle, []time.Duration{stop + minIdle}, 0, false},
 	} {
 		now := time.Duration(0)
-		s := connections{open: map[*conn]struct{}{}, elapsed: func() time.Duration { return now }}
+		s := connections{open: map[*use]struct{}{}, elapsed: func() time.Duration { return now }}
 		for _, use := range c.uses {
 			one := &conn{}
 			s.set(one, http.StateNew)

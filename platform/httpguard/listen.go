@@ -21,6 +21,7 @@ package httpguard
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,15 +43,21 @@ func JSONErrors(l net.Listener, newID func() string) *Listener {
 	return &Listener{
 		Listener: l, newID: newID, settled: make(chan struct{}), closed: make(chan struct{}),
 		linger:      linger{bytes: lingerBytes, time: lingerTime, pause: lingerPause},
-		connections: connections{open: map[*conn]struct{}{}, changed: make(chan struct{}, 1), elapsed: clock.Monotonic()},
+		connections: connections{open: map[*use]struct{}{}, changed: make(chan struct{}, 1), elapsed: clock.Monotonic()},
 	}
 }
 
 // State must be the ConnState of a server with a JSONErrors listener. It records which connections are hijacked, so
 // that their bytes pass unchanged, and which are idle, for Settle.
 func State(c net.Conn, state http.ConnState) {
-	if own, ok := c.(*conn); ok {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	switch own := c.(type) {
+	case *conn:
 		own.connections.set(own, state)
+	case *secured:
+		own.connections.track(&own.use, state)
 	}
 }
 
@@ -66,8 +73,21 @@ type Listener struct {
 	close       sync.Once
 	linger      linger
 	relaying    Relaying
+	tls         *tls.Config // nil without TLS
 
 	connections connections
+}
+
+// Secure makes the connections use TLS. Their requests pass unchanged, without the checks of JSONErrors; Settle concerns
+// them, too. Secure must be called before Accept.
+func (l *Listener) Secure(config *tls.Config) { l.tls = config }
+
+// secured is the TCP connection of a TLS connection.
+type secured struct {
+	*net.TCPConn
+
+	connections *connections
+	use         use
 }
 
 // Accept implements net.Listener.
@@ -83,7 +103,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
-		return c, nil // for example a TLS connection, whose type net/http must see
+		return c, nil
+	}
+	if l.tls != nil {
+		return tls.Server(&secured{TCPConn: tcp, connections: &l.connections}, l.tls), nil
 	}
 	return &conn{
 		TCPConn: tcp, rewriter: rewriter{newID: l.newID}, connections: &l.connections, linger: l.linger, closed: l.closed,

@@ -78,14 +78,14 @@ func (c *conn) relay() {
 		c.use.active.Store(true)
 		switch c.relayed.Relay.Relay(c, request) {
 		case httprelay.Declined:
-			c.connections.idle(c)
+			c.connections.idle(&c.use)
 			return
 		case httprelay.Ended:
 			c.relayed.ended = true
 		case httprelay.Served:
 			c.relayed.ended = c.relayed.isInterrupted()
 		}
-		c.connections.idle(c)
+		c.connections.idle(&c.use)
 		c.connections.notify()
 		c.relayed.served = true
 		r.heads = 1

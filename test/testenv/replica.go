@@ -22,6 +22,33 @@ import (
 // these.
 func (s *Installation) StartReplica(of, name string, settings map[string]string) *Process {
 	s.T.Helper()
+	p := s.replica(of, name, settings)
+	p.Start()
+	return p
+}
+
+// withHosts is a script that replaces /etc/hosts by the file in its first argument and then runs the other arguments.
+const withHosts = `mount --bind "$0" /etc/hosts && exec "$@"`
+
+// StartReplicaKnowing is like StartReplica, but the process knows the addresses of a host name, in this order.
+func (s *Installation) StartReplicaKnowing(host string, addresses []string, of, name string, settings map[string]string) *Process {
+	s.T.Helper()
+	p := s.replica(of, name, settings)
+	var file strings.Builder
+	for _, address := range addresses {
+		file.WriteString(address + " " + host + "\n")
+	}
+	path := filepath.Join(s.Dir, name+".hosts")
+	require.NoError(s.T, os.WriteFile(path, []byte(file.String()), 0o600))
+	require.NoError(s.T, os.Chmod(path, 0o644)) // the user of the process reads it
+	p.argv = append([]string{"unshare", "--map-root-user", "--mount", "sh", "-c", withHosts, path}, p.argv...)
+	p.Start()
+	return p
+}
+
+// replica adds a second instance of a service, as StartReplica describes.
+func (s *Installation) replica(of, name string, settings map[string]string) *Process {
+	s.T.Helper()
 	require.NotContains(s.T, s.Processes, name)
 	like := s.Processes[of]
 	env := slices.Clone(like.env)
@@ -31,7 +58,6 @@ func (s *Installation) StartReplica(of, name string, settings map[string]string)
 	p := newProcess(s.T, s.Dir, name, env, slices.Clone(like.argv)...)
 	p.dir, p.cred, p.before = like.dir, like.cred, slices.Clone(like.before)
 	s.Processes[name], s.Order = p, append(s.Order, name)
-	p.Start()
 	return p
 }
 

@@ -16,7 +16,7 @@ func TestElsewhere_refusedAddressIsLast(t *testing.T) {
 	require.Equal(t, []string{"b:1", "c:1", "a:1"}, lastOf([]string{"a:1", "b:1", "c:1"}, []string{"a:1"}))
 	// The only address is used, even if it has refused the request.
 	ctx := context.WithValue(t.Context(), refusedKey{}, []string{l.Addr().String()})
-	c, err := elsewhere(ctx, "tcp", l.Addr().String())
+	c, err := (&Relay{}).elsewhere(ctx, "tcp", l.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 }

@@ -25,6 +25,9 @@ const (
 func (r *Relay) roundTrip(out *http.Request, informs *informer) (resp *http.Response, sent *sentOnce, err error) {
 	var refused []string
 	ctx, through := out.Context(), r.transport
+	if upgrades(out) {
+		through = r.fresh // net/http sends a GET again if a kept connection breaks
+	}
 	for n := 0; ; n++ {
 		sent = &sentOnce{}
 		resp, err = through.RoundTrip(informs.watch(out.WithContext(sent.trace(ctx))))
@@ -48,8 +51,9 @@ func (r *Relay) roundTrip(out *http.Request, informs *informer) (resp *http.Resp
 }
 
 // again reports whether a request may be sent again: if the replica stated that it refused it before it did anything, if no
-// part of it was sent, or if no part of the response arrived and the request changes nothing. Attempts that timed out are
-// not repeated, because the client has waited long enough.
+// part of it was sent, or if no part of the response arrived and the request changes nothing. A handshake of WebSocket may
+// change something, as an engine may begin a session. Attempts that timed out are not repeated, because the client has
+// waited long enough.
 func again(out *http.Request, resp *http.Response, sent *sentOnce, err error) bool {
 	var network net.Error
 	switch {
@@ -62,21 +66,25 @@ func again(out *http.Request, resp *http.Response, sent *sentOnce, err error) bo
 	case !sent.begun.Load():
 		return true
 	}
-	return !sent.heard.Load() && out.Body == nil && (out.Method == http.MethodGet || out.Method == http.MethodHead)
+	return !sent.heard.Load() && out.Body == nil && !upgrades(out) && (out.Method == http.MethodGet || out.Method == http.MethodHead)
 }
+
+// upgrades reports whether a request offers another protocol.
+func upgrades(out *http.Request) bool { return len(out.Header["Upgrade"]) > 0 }
 
 // refusedKey is the key of the addresses that have refused a request.
 type refusedKey struct{}
 
-// elsewhere opens a connection to one of the addresses of a host. Those that have refused the request come last.
-func elsewhere(ctx context.Context, network, address string) (net.Conn, error) {
+// elsewhere opens a connection to one of the addresses of a host. Those that have refused the request come last. If a host
+// has one address for all replicas, what is behind the address selects the replica.
+func (r *Relay) elsewhere(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
 	within, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	found, err := net.DefaultResolver.LookupHost(within, host)
+	found, err := r.up.Resolver.LookupHost(within, host)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}

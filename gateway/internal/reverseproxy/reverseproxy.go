@@ -10,8 +10,10 @@
 //   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
 //   - With Upstream.SendOnce, a request with a body is sent once. If any request fails after it was sent, the response has
 //     X-Should-Retry: false.
-//   - A request whose body is in memory is sent again, to another replica, if a replica refused it before it did anything,
-//     or if nothing of it was sent. So is a GET or HEAD without a body if the connection broke before the response.
+//   - A request whose body is in memory is sent again, at most twice, if a replica refused it before it did anything, or if
+//     nothing of it was sent. So is a GET or HEAD without a body, except a handshake of WebSocket, if the connection broke
+//     before the response. A request that timed out is not. If the name of the service has several addresses, the request
+//     goes to one that has not refused it.
 //   - If the service does not complete a response, the connection to the client is closed before the response's end.
 //   - If a response begins before the request body has ended, the client's connection is closed after the response.
 //   - An upgrade to another protocol than WebSocket is ignored.
@@ -51,8 +53,11 @@ type Upstream struct {
 	Service string
 	// Address is host:port of its HTTP listener.
 	Address string
-	// SendOnce is true if requests are calls to models, which must not be executed twice.
+	// SendOnce is true if requests are calls to models. Those with a body, and handshakes of WebSocket, must not be executed
+	// twice. A GET or HEAD without a body may be: HTTP defines that these methods change nothing.
 	SendOnce bool
+	// Resolver looks up the addresses of the service; nil means that of the system.
+	Resolver *net.Resolver
 	// TLS authenticates both sides; nil means plain HTTP, which only tests use.
 	TLS *tls.Config
 }
@@ -72,7 +77,7 @@ type Relay struct {
 // New returns a relay. The function client returns the address that a request came from; fail writes an error response.
 func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail func(http.ResponseWriter, *http.Request, error)) *Relay {
 	r := &Relay{up: up, scheme: "http", log: log, client: client, fail: fail, transport: &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: up.Resolver}).DialContext,
 		TLSClientConfig:       up.TLS,
 		TLSHandshakeTimeout:   dialTimeout,
 		MaxIdleConnsPerHost:   512,
@@ -87,7 +92,7 @@ func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail 
 	}
 	r.fresh = r.transport.Clone()
 	r.fresh.DisableKeepAlives = true
-	r.fresh.DialContext = elsewhere
+	r.fresh.DialContext = r.elsewhere
 	return r
 }
 
