@@ -221,8 +221,8 @@ func outsideEqual(r rendered) (faults []string) {
 func servicesReach(r rendered) (faults []string) {
 	addresses := map[string]bool{}
 	for _, s := range all[corev1.Service](r) {
-		if s.Spec.ClusterIP == corev1.ClusterIPNone && !s.Spec.PublishNotReadyAddresses {
-			faults = append(faults, fmt.Sprintf("callers of %s do not learn that it is in maintenance, because it publishes only pods that are ready", s.Name))
+		if s.Spec.PublishNotReadyAddresses {
+			faults = append(faults, fmt.Sprintf("callers of %s also call pods that are not ready, such as one that cannot reach the database", s.Name))
 		}
 		for _, p := range s.Spec.Ports {
 			addresses[fmt.Sprintf("%s:%d", s.Name, p.Port)] = true

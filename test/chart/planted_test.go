@@ -57,7 +57,7 @@ func TestPlantedFaults(t *testing.T) {
 		"a policy that comes too late":  {"NetworkPolicy", "setup-job", `helm.sh/hook-weight: "-30"`, `helm.sh/hook-weight: "-10"`, "setup runs before a policy with its rules"},
 		"a job that waits for pods":     {"Job", "migrate-auth", `helm.sh/hook: .*`, `helm.sh/hook: post-upgrade`, "runs only after the pods are ready"},
 		"an address that is a pod":      {"NetworkPolicy", "jobs", `(?s)from:\n +- podSelector:\n +matchLabels:.*?component: \w+`, "from:\n        - ipBlock: {cidr: 10.0.0.0/8}", "by its address, inference can call jobs (grpc)"},
-		"a Service of ready pods":       {"Service", "auth", `publishNotReadyAddresses: true`, `publishNotReadyAddresses: false`, "do not learn that it is in maintenance"},
+		"a Service of all pods":         {"Service", "auth", `clusterIP: None`, "clusterIP: None\n  publishNotReadyAddresses: true", "also call pods that are not ready"},
 		"a missing budget":              {"PodDisruptionBudget", "jobs", ``, ``, "prod-signalbox-jobs has no disruption budget"},
 		"a Service without pods":        {"Service", "auth", `targetPort: grpc`, `targetPort: rpc`, "no pod has the port rpc"},
 		"another port":                  {"Deployment", "auth", `containerPort: 7101`, `containerPort: 7201`, "the port of auth grpc is 7201"},
