@@ -28,7 +28,7 @@ func observed(t *testing.T, reader sdkmetric.Reader, name string) (n uint64, sum
 	return n, sum
 }
 
-// The lag is the age of the newest point of a report. Repeats have none, and a clock that is ahead gives 0.
+// The lag is the age of the newest point of a report. Repeats and imported history have none, and a clock that is ahead gives 0.
 func TestMeters_lagAndCommits(t *testing.T) {
 	t.Parallel()
 	h, reader := open(t), sdkmetric.NewManualReader()
@@ -51,12 +51,13 @@ func TestMeters_lagAndCommits(t *testing.T) {
 	require.InDelta(t, 3600, sum, 300)
 
 	run.post("metrics", "w:1", late)
+	run.post("metrics", "w:3", aged(7*time.Hour))
 	run.post("logs", "w:1", `"chunks":["a line\n"]`)
 	run.post("metrics", "w:2", aged(-time.Hour))
 	n, after := observed(t, reader, "ingest_lag_seconds")
-	require.EqualValues(t, 2, n, "a repeat and a log have no lag")
+	require.EqualValues(t, 2, n, "a repeat, a log and imported history have no lag")
 	require.InDelta(t, sum, after, 0)
 	commits, seconds := observed(t, reader, "ingest_commit_seconds")
-	require.EqualValues(t, 4, commits)
+	require.EqualValues(t, 5, commits)
 	require.Positive(t, seconds)
 }

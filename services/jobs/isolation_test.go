@@ -128,7 +128,7 @@ func TestPool_defaultProcesses(t *testing.T) {
 	require.Equal(t, 1, w.count(`event WHERE type = 'pool.default_processes' AND from_state = '0' AND to_state = '512'`))
 	require.Equal(t, 1, w.count(`audit WHERE action = 'pool.update' AND target_id = 'cpu' AND after->>'default_processes' = '512'`))
 	require.EqualValues(t, 512, limit())
-	for _, wrong := range []int32{-1, 1<<20 + 1} {
+	for _, wrong := range []int32{-1, 1, 63, 1<<20 + 1} {
 		_, err := w.cluster().UpdatePool(w.as(admin()), &jobsv1.UpdatePoolRequest{Pool: "cpu", DefaultProcesses: &wrong})
 		require.True(t, fault.Is(err, fault.Invalid), "%d: %v", wrong, err)
 	}

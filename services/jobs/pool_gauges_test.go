@@ -13,6 +13,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/cluster"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // metricsOf reads all metrics. The keys are names with the values of the labels, in the order of the labels. The value of a
@@ -141,6 +142,10 @@ func TestMeters_endsAndWaits(t *testing.T) {
 	w := newHarness(t, patient)
 	reader := w.meters()
 	a := w.join(w.fleet("cpu"), cpuNode())
+	first := metricsOf(t, reader)
+	for reason, end := range job.EndReasons() {
+		require.Contains(t, first, "jobs_ended_total "+reason+" "+string(end.State), "increase() needs a sample before the first end")
+	}
 	j := w.submit()
 	a.exit(w.running(a, j), 0, "", "")
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)

@@ -43,6 +43,8 @@ func (s *schema) compareColumns(now *schema) []string {
 			findings = append(findings, fmt.Sprintf("%s: the type was %s and is %s", key, old.Type, c.Type))
 		case c.NotNull && !old.NotNull && !s.checksNotNull(c):
 			findings = append(findings, key+": the column is NOT NULL now")
+		case old.NotNull && !c.NotNull:
+			findings = append(findings, key+": the column may be NULL now, which the previous version cannot read")
 		case c.NotNull && old.HasDefault && !c.HasDefault:
 			findings = append(findings, key+": the column has no default any more")
 		}
@@ -65,7 +67,7 @@ func (s *schema) compareConstraints(now *schema) []string {
 	var findings []string
 	for key, c := range now.constraints {
 		old, there := s.constraints[key]
-		written := slices.ContainsFunc(c.Columns, func(name string) bool { _, ok := s.columns[c.Table+"."+name]; return ok })
+		written := c.Kind == "t" && s.hasTable(c.Table) || slices.ContainsFunc(c.Columns, func(name string) bool { _, ok := s.columns[c.Table+"."+name]; return ok })
 		switch {
 		case !written || (there && old.Definition == c.Definition):
 		case there && c.Kind == "c" && widened(old.Definition, c.Definition):
@@ -76,6 +78,12 @@ func (s *schema) compareConstraints(now *schema) []string {
 		}
 	}
 	return findings
+}
+
+// hasTable reports whether the table is in the schema.
+func (s *schema) hasTable(name string) bool {
+	_, there := s.rows[name]
+	return there
 }
 
 // literal matches a string in the definition of a constraint.
@@ -110,7 +118,6 @@ func (s *schema) compareRows(now *schema) []string {
 // that is known only in part must not have the name of a table or a column that is gone.
 func (s *schema) compareStatements(now *schema, all []statement) []string {
 	var findings []string
-	gone := s.gone(now)
 	for i, old := range s.statements {
 		at, text := fmt.Sprintf("%s:%d", all[i].Path, all[i].Line), strings.Join(strings.Fields(strings.Join(all[i].Pieces, "...")), " ")
 		if len(text) > 200 {
@@ -121,29 +128,38 @@ func (s *schema) compareStatements(now *schema, all []statement) []string {
 			findings = append(findings, fmt.Sprintf("%s: %s: %s", at, new.err, text))
 		case old.shape != new.shape:
 			findings = append(findings, fmt.Sprintf("%s: the types were %s and are %s: %s", at, old.shape, new.shape, text))
-		case old.err != "" && gone != nil && gone.MatchString(strings.Join(all[i].Pieces, " ")):
-			findings = append(findings, fmt.Sprintf("%s: %s is gone, and the statement may use it: %s", at, gone.FindString(strings.Join(all[i].Pieces, " ")), text))
+		case old.err != "":
+			if name := s.gone(now, strings.Join(all[i].Pieces, " ")); name != "" {
+				findings = append(findings, fmt.Sprintf("%s: %s is gone, and the statement may use it: %s", at, name, text))
+			}
 		}
 	}
 	return findings
 }
 
-// gone matches the names of tables and columns that no table has any more, or is nil.
-func (s *schema) gone(now *schema) *regexp.Regexp {
+// gone returns the name of a table that no table or column has any more, or of a column that its table lacks, if the
+// statement may use it. If another column still has the name, the statement must have the name of the table, too.
+func (s *schema) gone(now *schema, text string) string {
 	left := map[string]bool{}
 	for _, c := range now.columns {
 		left[c.Table], left[c.Name] = true, true
 	}
-	var names []string
-	for _, c := range s.columns {
-		for _, name := range []string{c.Table, c.Name} {
-			if !left[name] {
-				names = append(names, regexp.QuoteMeta(name))
-			}
+	words := map[string]bool{}
+	for _, word := range word.FindAllString(text, -1) {
+		words[word] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.columns)) {
+		c := s.columns[key]
+		_, kept := now.columns[key]
+		switch {
+		case words[c.Table] && !left[c.Table]:
+			return c.Table
+		case !kept && words[c.Name] && (words[c.Table] || !left[c.Name]):
+			return c.Name
 		}
 	}
-	if names == nil {
-		return nil
-	}
-	return regexp.MustCompile(`\b(?:` + strings.Join(names, "|") + `)\b`)
+	return ""
 }
+
+// word matches a name in a statement.
+var word = regexp.MustCompile(`\w+`)

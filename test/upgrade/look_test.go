@@ -125,9 +125,15 @@ func catalogue(t *testing.T, conn *pgx.Conn, name string) *schema {
 		WHERE c.relnamespace = $1::regnamespace AND NOT c.relispartition AND o.contype IN ('c', 'f', 'x')
 		UNION ALL
 		SELECT c.relname, i.relname, 'u', regexp_replace(pg_get_indexdef(i.oid), '^CREATE UNIQUE INDEX \S+ ', ''),
-			ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum = ANY (x.indkey))
+			ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum IN (
+				SELECT refobjsubid FROM pg_depend WHERE objid = i.oid AND classid = 'pg_class'::regclass AND refobjid = c.oid
+				UNION ALL SELECT unnest(x.indkey)))
 		FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class c ON c.oid = x.indrelid
-		WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND x.indisunique`, name) {
+		WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND x.indisunique
+		UNION ALL
+		SELECT c.relname, t.tgname, 't', pg_get_triggerdef(t.oid), '{}'
+		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE c.relnamespace = $1::regnamespace AND NOT c.relispartition AND NOT t.tgisinternal`, name) {
 		s.constraints[c.Table+"."+c.Name] = c
 	}
 	for table := range s.rows {

@@ -11,9 +11,10 @@ import (
 // earlier is the only migration of the previous version in tests of the check.
 const earlier = `-- +goose Up
 CREATE TABLE job (id text PRIMARY KEY, state text NOT NULL CHECK (state IN ('a', 'b')), kind text NOT NULL CHECK (kind IN ('x', 'y')),
-	name text, title text, size bigint, note text, spare text, priority int NOT NULL DEFAULT 0, owner text CHECK (owner IS NOT NULL), mark text);
+	name text, title text, size bigint, note text, spare text, priority int NOT NULL DEFAULT 0, owner text CHECK (owner IS NOT NULL), mark text, weight int, label text NOT NULL);
 CREATE TABLE old (id text PRIMARY KEY);
 CREATE TABLE unused (id text PRIMARY KEY);
+CREATE TABLE other (weight int);
 `
 
 // source has the statements of the previous version in tests of the check.
@@ -28,6 +29,7 @@ func f(q pool, table, where string) {
 	q.Query(ctx, "SELECT title FROM "+table+" WHERE id = $1")
 	q.Exec(ctx, "INSERT INTO job (id, state) VALUES ($1, $2)")
 	q.Exec(ctx, "UPDATE unused SET id = $1")
+	q.Query(ctx, "SELECT id FROM job WHERE weight > 0 AND "+where)
 }
 `
 
@@ -76,19 +78,26 @@ ALTER TABLE job ADD CONSTRAINT short CHECK (length(spare) < 1000);
 CREATE UNIQUE INDEX one_mark ON job (mark, id);
 ALTER TABLE job ADD COLUMN needed text NOT NULL DEFAULT '';
 ALTER TABLE job ALTER COLUMN needed DROP DEFAULT;
+ALTER TABLE job DROP COLUMN weight, ALTER COLUMN label DROP NOT NULL;
+CREATE UNIQUE INDEX one_label ON job (lower(label));
+CREATE TRIGGER each BEFORE UPDATE ON job FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
 REVOKE UPDATE ON unused FROM PUBLIC;
 DO $$BEGIN EXECUTE 'REVOKE UPDATE ON unused FROM ' || replace(current_user, '_owner', ''); END$$;
 `)
 	for i, begin := range []string{
+		"jobs.job.each: the constraint is new: CREATE TRIGGER",
 		"jobs.job.job_kind_check: the constraint was CHECK ((kind = ANY (ARRAY['x'::text, 'y'::text]))) and is ",
+		"jobs.job.label: the column may be NULL now",
 		"jobs.job.needed: the new column is NOT NULL without a default",
 		"jobs.job.note: the column is NOT NULL now",
+		"jobs.job.one_label: the constraint is new: ",
 		"jobs.job.one_mark: the constraint is new: ",
 		"jobs.job.priority: the column has no default any more",
 		"jobs.job.short: the constraint is new: CHECK ",
 		"jobs.job.size: the type was bigint and is integer",
 		"jobs.job: 1 of 2 rows are left",
 		`services/jobs/store.go:11: ERROR: permission denied for table unused`,
+		`services/jobs/store.go:12: weight is gone, and the statement may use it: SELECT id FROM job`,
 		`services/jobs/store.go:6: ERROR: column "name" does not exist`,
 		`services/jobs/store.go:7: ERROR: relation "old" does not exist`,
 		"services/jobs/store.go:8: the types were ",
@@ -97,7 +106,7 @@ DO $$BEGIN EXECUTE 'REVOKE UPDATE ON unused FROM ' || replace(current_user, '_ow
 		require.Greater(t, len(found), i, begin)
 		require.Equal(t, begin, found[i][:min(len(begin), len(found[i]))], "%q", found)
 	}
-	require.Len(t, found, 13)
+	require.Len(t, found, 17)
 }
 
 // What is added, widened, or dropped although nothing uses it, does not matter to the previous version.

@@ -10,11 +10,15 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
+// maxLag is the age from which on points count as history that a client imports, not as late. One run with old points
+// would otherwise hide how promptly the others are stored.
+const maxLag = 6 * time.Hour
+
 // Meters measures how promptly this replica stores requests.
 type Meters struct{ commit, lag metric.Float64Histogram }
 
 // NewMeters registers the histograms of ingest: ingest_commit_seconds has the time from the arrival of a request to its
-// commit, and ingest_lag_seconds the age of the newest metric point of each request at its commit. meters may be nil.
+// commit, and ingest_lag_seconds the age of the newest metric point of each request at its commit, unless it is older than maxLag. meters may be nil.
 func NewMeters(meters metric.MeterProvider) (*Meters, error) {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
@@ -38,7 +42,7 @@ func (m *Meters) stored(ctx context.Context, item *Item, repeated bool, begun, n
 		return
 	}
 	m.commit.Record(ctx, now.Sub(begun).Seconds())
-	if !repeated && !item.Newest.IsZero() {
-		m.lag.Record(ctx, max(0, now.Sub(item.Newest).Seconds()))
+	if age := now.Sub(item.Newest); !repeated && !item.Newest.IsZero() && age <= maxLag {
+		m.lag.Record(ctx, max(0, age.Seconds()))
 	}
 }

@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
@@ -92,8 +94,14 @@ func (s *Server) DeleteNode(ctx context.Context, req *jobsv1.DeleteNodeRequest) 
 	return &emptypb.Empty{}, nil
 }
 
+// minProcesses is the smallest limit of processes and threads of a pool, except 0. With fewer, jobs do not start.
+const minProcesses = 64
+
 // UpdatePool changes the settings of a pool.
 func (s *Server) UpdatePool(ctx context.Context, req *jobsv1.UpdatePoolRequest) (*jobsv1.PoolSettings, error) {
+	if n := req.GetDefaultProcesses(); n > 0 && n < minProcesses {
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, fmt.Sprintf("must be 0, or at least %d, which a Python process with its libraries needs", minProcesses), "default_processes"))
+	}
 	set, err := s.Orders.SetPool(ctx, req.GetPool(), func(set Settings) Settings {
 		if req.Isolation != nil {
 			set.Isolation = req.GetIsolation()

@@ -31,13 +31,22 @@ func NewMeters(meters metric.MeterProvider) (*Meters, error) {
 	if err := errors.Join(endedErr, waitsErr); err != nil {
 		return nil, fmt.Errorf("create the metrics of jobs: %w", err)
 	}
+	// Without a first sample of 0, increase() in an alert would not see the first end for a reason after a start.
+	for reason, end := range EndReasons() {
+		ended.Add(context.Background(), 0, endedAs(end.State, reason))
+	}
 	return &Meters{ended: ended, waits: waits}, nil
+}
+
+// endedAs returns the labels of a job that ended.
+func endedAs(state State, reason string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("state", string(state)), attribute.String("reason", reason))
 }
 
 // End counts a job that has ended. A nil Meters counts nothing.
 func (m *Meters) End(ctx context.Context, j *Job) {
 	if m != nil {
-		m.ended.Add(ctx, 1, metric.WithAttributes(attribute.String("state", string(j.State)), attribute.String("reason", j.EndReason)))
+		m.ended.Add(ctx, 1, endedAs(j.State, j.EndReason))
 	}
 }
 

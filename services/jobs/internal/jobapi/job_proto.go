@@ -180,12 +180,13 @@ func environmentOf(d *admission.Draft) *jobsv1.EnvironmentSpec {
 	return env
 }
 
-// templateLimitsToProto returns, for each resource, the largest request or setting of any pool. GPUs are set for
-// each rank when it is placed.
+// templateLimitsToProto returns, for each resource, the largest request of any pool, and the smallest limit of processes,
+// because it applies on the nodes of all pools. GPUs are set for each rank when it is placed.
 func templateLimitsToProto(d *admission.Draft) *jobsv1.ResourceLimits {
 	l := &jobsv1.ResourceLimits{}
 	for _, p := range d.Spec.Resources.Pools {
-		l.Pids = max(l.GetPids(), int32(cmp.Or(d.Pools[p.Pool].Processes, usualProcesses)))
+		processes := int32(cmp.Or(d.Pools[p.Pool].Processes, usualProcesses))
+		l.Pids = min(cmp.Or(l.GetPids(), processes), processes)
 		l.Cpus = max(l.GetCpus(), int32(p.CPU))
 		l.MemoryBytes = max(l.GetMemoryBytes(), p.Need().Memory)
 	}

@@ -71,6 +71,13 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, proto.Unmarshal(raw, got))
 	require.EqualValues(t, 512, got.GetLimits().GetPids(), "the setting of the pool must replace the usual number")
+	for _, other := range []string{"a", "z"} {
+		d.Spec.Resources.Pools = []job.Pool{{Pool: min("gpu", other)}, {Pool: max("gpu", other)}}
+		raw, err = template(d, "job_1", "run_1")
+		require.NoError(t, err)
+		require.NoError(t, proto.Unmarshal(raw, got))
+		require.EqualValues(t, 512, got.GetLimits().GetPids(), "the stricter pool must keep its limit beside the pool %s", other)
+	}
 	for _, path := range unsetPaths(want.ProtoReflect(), "") {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
