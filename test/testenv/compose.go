@@ -179,8 +179,11 @@ func (c *Containers) start(name string) {
 	}
 	one, ok := c.containers[name]
 	require.True(c.T, ok, name)
-	for other, condition := range one.DependsOn {
+	// All of them start before one is awaited, because a service can be healthy only when others run.
+	for other := range one.DependsOn {
 		c.start(other)
+	}
+	for other, condition := range one.DependsOn {
 		switch condition.Condition {
 		case "service_completed_successfully":
 			c.finish(other)
