@@ -91,6 +91,18 @@ func (k *slurmKiller) finishSecond(ctx context.Context) (all bool) {
 	return all
 }
 
+// arrivalTime is the time within which both submissions of a job must arrive after the last kill.
+const arrivalTime = time.Minute
+
+// requireSecond requires that both submissions of a job arrive: the second of them comes from the killed agent's sbatch,
+// ten seconds after the kill or later.
+func (k *slurmKiller) requireSecond(ctx context.Context) {
+	k.Helper()
+	soon, cancel := context.WithTimeout(ctx, arrivalTime)
+	defer cancel()
+	k.s.Until(soon, "both submissions have arrived", func() bool { return k.finishSecond(ctx) })
+}
+
 // submissions returns how often the job reaches Slurm.
 func (j *slurmJob) submissions() int {
 	if j.stage.sbatch == secondSbatch {
@@ -103,7 +115,7 @@ func (j *slurmJob) submissions() int {
 // was repeated although it had arrived, and that Slurm has no job of the agent soon after that.
 func (k *slurmKiller) requireWhole(ctx context.Context) {
 	k.Helper()
-	k.s.Until(ctx, "both submissions have arrived", func() bool { return k.finishSecond(ctx) })
+	k.requireSecond(ctx)
 	for _, j := range k.jobs {
 		want := "succeeded"
 		if j.stage.stopped {

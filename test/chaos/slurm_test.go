@@ -54,7 +54,8 @@ echo "$SERVICE_JOB_NODE_RANK" >> starts; until [ -e go ]; do sleep 0.1; done`
 // gatedSbatch is the agent's sbatch. If the file armed exists, it waits for the file job, and takes the order in armed if
 // it submits the job named there. It then creates the file reached, waits until the agent is dead, and
 // follows the order: never submits nothing; unanswered has submitted before; late submits a second later; second
-// submits after the next agent has submitted the same job. The arguments in its text are its folder and the real sbatch.
+// submits after the next agent has submitted the same job. The real sbatch writes to the script, because it would fail
+// after its submission if the agent was killed meanwhile. The arguments in its text are its folder and the real sbatch.
 const gatedSbatch = `#!/bin/sh
 cd '%s' || exit
 for word; do case $word in --job-name=*) name=${word#*=} ;; esac; done
@@ -66,14 +67,14 @@ fi
 if [ "$order" = unanswered ]; then '%[2]s' "$@" > output || exit; fi
 if [ "$order" ]; then
 	: > reached
-	while kill -0 "$PPID" 2> /dev/null; do sleep 0.02; done
+	while read -r _ _ _ parent _ < /proc/$$/stat && [ "$parent" = "$PPID" ]; do sleep 0.02; done
 fi
 case $order in
 never|unanswered) exit 1 ;;
 late) sleep 1 ;;
 second) until [ -e "submitted-$name" ]; do sleep 0.1; done ;;
 esac
-'%[2]s' "$@" && : > "submitted-$name"
+answer=$('%[2]s' "$@") && : > "submitted-$name" && echo "$answer"
 `
 
 // startSlurm starts an installation with a cluster of two nodes and an agent for it. The variables env are added to the
