@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,20 @@ func TestRelay(t *testing.T) {
 	close(i.may)
 	conn := r.dial()
 	in := bufio.NewReader(conn)
+	call := func(target, headers string) (handler string) {
+		body := ""
+		if strings.HasSuffix(headers, "chunked\r\n") {
+			body = "0\r\n\r\n"
+		}
+		_, err := io.WriteString(conn, "GET "+target+" HTTP/1.1\r\n"+headers+"\r\n"+body)
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(in, nil)
+		require.NoError(t, err, target)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		_ = resp.Body.Close()
+		return resp.Header.Get("X-Handler")
+	}
 	for _, c := range []struct{ target, headers, handler string }{
 		{"/inference/dep_1/v1/models", "Host: box.example\r\n", "relayed"},
 		{"/inference/dep_1/v1/models", "Host: infer.example:80\r\n", "relayed"},
@@ -57,21 +72,16 @@ func TestRelay(t *testing.T) {
 		{"/api/version?a=/inference/dep_1/v1/models", "Host: box\r\n", ""},
 		{session + "/v1/models", "Host: box\r\n", ""},
 		{"/inference/dep_1/v1/models", "Host: box\r\nTransfer-Encoding: chunked\r\n", "inference"},
-		{"/inference/dep_1/v1/models", "Host: box\r\n", "relayed"},
 	} {
-		body := ""
-		if c.headers == "Host: box\r\nTransfer-Encoding: chunked\r\n" {
-			body = "0\r\n\r\n"
-		}
-		_, err := io.WriteString(conn, "GET "+c.target+" HTTP/1.1\r\n"+c.headers+"\r\n"+body)
-		require.NoError(t, err)
-		resp, err := http.ReadResponse(in, nil)
-		require.NoError(t, err, c.target)
-		_, err = io.Copy(io.Discard, resp.Body)
-		require.NoError(t, err)
-		_ = resp.Body.Close()
-		require.Equal(t, c.handler, resp.Header.Get("X-Handler"), "%s %s", c.target, c.headers)
+		require.Equal(t, c.handler, call(c.target, c.headers), "%s %s", c.target, c.headers)
 	}
+	// While net/http ends a response, it may read the first byte of the next request, and then serves that request, too.
+	for range 100 {
+		if call("/inference/dep_1/v1/models", "Host: box\r\n") == "relayed" {
+			return
+		}
+	}
+	require.Fail(t, "after another request, no call of the connection is given to the relay")
 }
 
 // A stopping gateway finishes the calls of the relay, and refuses new ones.
