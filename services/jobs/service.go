@@ -82,7 +82,7 @@ type Service struct {
 func Migrations() fs.FS { return db.Migrations }
 
 // New assembles the service. It starts no goroutine.
-func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
+func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub(), age: clock.Monotonic()}
 	workers := river.NewWorkers()
 	s.closer = &jobrun.Closer{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
@@ -116,7 +116,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if s.renewals, err = assignment.NewRenewals(d.Meter); err != nil {
 		return nil, err
 	}
-	if s.meters, err = job.NewMeters(d.Meter); err != nil {
+	if s.meters, err = job.NewMeters(ctx, d.Meter); err != nil {
 		return nil, err
 	}
 	if err := cluster.RegisterGauges(d.Meter, d.Pool, d.Log); err != nil {

@@ -19,7 +19,7 @@ type Meters struct {
 
 // NewMeters registers the metrics of jobs: jobs_ended_total has the jobs that ended, by final state and reason, and
 // jobs_queue_wait_seconds how long jobs waited for their placement, by pool. meters may be nil.
-func NewMeters(meters metric.MeterProvider) (*Meters, error) {
+func NewMeters(ctx context.Context, meters metric.MeterProvider) (*Meters, error) {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
 	}
@@ -33,7 +33,7 @@ func NewMeters(meters metric.MeterProvider) (*Meters, error) {
 	}
 	// Without a first sample of 0, increase() in an alert would not see the first end for a reason after a start.
 	for reason, end := range EndReasons() {
-		ended.Add(context.Background(), 0, endedAs(end.State, reason))
+		ended.Add(ctx, 0, endedAs(end.State, reason))
 	}
 	return &Meters{ended: ended, waits: waits}, nil
 }
