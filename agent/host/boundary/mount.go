@@ -23,6 +23,9 @@ type view struct {
 // Mount replaces the root of the calling process by the root of the work. The process must be the first one of its
 // namespaces, see Process. Afterwards it is confined to the work's files, but keeps its privileges.
 func (i Isolation) Mount() error {
+	// The work's user must be able to pass the folders of its root, whatever the umask of the agent is. The work itself
+	// keeps that umask.
+	defer unix.Umask(unix.Umask(0o022))
 	// Without this, the mounts would appear on the machine as well.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)

@@ -74,6 +74,17 @@ func TestIsolated_exitStatus(t *testing.T) {
 	}
 }
 
+// The unit of the agent sets this umask. This test is not parallel, because all tests of the process share the umask.
+func TestIsolated_umask(t *testing.T) { //nolint:paralleltest // see above
+	b := isolated(t, "set -e; cat /etc/passwd; cd \"$PWD\"; umask")
+	defer syscall.Umask(syscall.Umask(0o077))
+	b.launch()
+	exit, found := b.ends()
+	require.True(t, found)
+	require.Zero(t, exit.Code, exit.Failure+b.log())
+	require.Contains(t, b.log(), "0077\n", "the umask of the work must be that of its agent")
+}
+
 func TestIsolated_stopReachesTheCommand(t *testing.T) {
 	t.Parallel()
 	b := isolated(t, "trap 'echo bye; exit 4' TERM; echo begun; while :; do sleep 0.02; done")
