@@ -13,12 +13,14 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// flooding writes 5 GB of lines as fast as it can, and ends with a line that contains the time that this took.
+// flooding writes 5 GB of lines within the given number of seconds, or as fast as it can if that is later. It ends with a
+// line that contains the time that this took.
 const flooding = `
-import os, time
+import os, sys, time
 text = (b"x" * 1023 + b"\n") * 1024
 began = time.monotonic()
-for _ in range(5 * 1024):
+for n in range(5 * 1024):
+    time.sleep(max(0, began + float(sys.argv[1]) * n / (5 * 1024) - time.monotonic()))
     os.write(1, text)
 print("flooded in", time.monotonic() - began, flush=True)
 `
@@ -27,8 +29,15 @@ print("flooded in", time.monotonic() - began, flush=True)
 const smallJobs = 10
 
 // BenchmarkLogFlood compares the time that short jobs take on a quiet node with their time while another job writes 5 GB
-// of output. It also prints how soon the flooding job counts as ended after its process has ended.
+// of output in 15 seconds, or as fast as it can. It also prints how soon the flooding job counts as ended after its
+// process has ended.
 func BenchmarkLogFlood(b *testing.B) {
+	b.Run("in_15_s", func(b *testing.B) { benchmarkFlood(b, "15") })
+	b.Run("at_once", func(b *testing.B) { benchmarkFlood(b, "0") })
+}
+
+func benchmarkFlood(b *testing.B, seconds string) {
+	b.Helper()
 	s := testenv.Single(b, testenv.Options{})
 	ctx := b.Context()
 	l := s.Loop(ctx)
@@ -36,7 +45,7 @@ func BenchmarkLogFlood(b *testing.B) {
 		smallJob(ctx, b, s, l) // prepares the environment that all the jobs use
 		quiet := smallJobTimes(ctx, b, s, l)
 		flood := *l
-		require.NoError(b, flood.Submit(ctx, testenv.Command(ctx, s, &flood, "/usr/bin/python3", "-c", flooding)))
+		require.NoError(b, flood.Submit(ctx, testenv.Command(ctx, s, &flood, "/usr/bin/python3", "-c", flooding, seconds)))
 		require.NoError(b, flood.AwaitState(ctx, "running"))
 		began, ended, after := time.Now(), make(chan error, 1), time.Duration(0)
 		go func() {
