@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
@@ -37,8 +38,20 @@ func InTx(ctx context.Context, db Beginner, fn func(ctx context.Context, tx pgx.
 
 // InTxWith is like InTx with the given transaction options.
 func InTxWith(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return retry(ctx, func() error { return once(ctx, db, opts, fn) })
+}
+
+// InBatches is like InTx, but sends BEGIN and COMMIT together with other statements, which saves two round trips to the
+// server. The batch that begins the transaction has the statements that first queues. After their results were read, fn
+// runs. The batch that commits the transaction begins with the statements that fn queues in last.
+func InBatches(ctx context.Context, pool *pgxpool.Pool, first func(batch *pgx.Batch), fn func(ctx context.Context, tx pgx.Tx, last *pgx.Batch) error) error {
+	return retry(ctx, func() error { return onceInBatches(ctx, pool, first, fn) })
+}
+
+// retry calls run again if it conflicts with another transaction.
+func retry(ctx context.Context, run func() error) error {
 	for try := 0; ; try++ {
-		err := once(ctx, db, opts, fn)
+		err := run()
 		if err == nil || try == retries || !IsRetryable(err) {
 			return err
 		}
@@ -55,9 +68,7 @@ func once(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(ctx cont
 	}
 	// Roll back even after a panic in fn and even if ctx is done. After a commit, Rollback does nothing.
 	defer func() {
-		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if rerr := tx.Rollback(rctx); rerr != nil && !errors.Is(rerr, pgx.ErrTxClosed) && err == nil {
+		if rerr := rollBack(ctx, tx); rerr != nil && !errors.Is(rerr, pgx.ErrTxClosed) && err == nil {
 			err = fmt.Errorf("roll back the transaction: %w", rerr)
 		}
 	}()
@@ -65,6 +76,52 @@ func once(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(ctx cont
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("commit the transaction: %w", err)
+	}
+	return nil
+}
+
+func rollBack(ctx context.Context, tx pgx.Tx) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return tx.Rollback(ctx)
+}
+
+// inTransaction reports whether the connection is open and in a transaction, which may have failed.
+func inTransaction(conn *pgx.Conn) bool { return !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' }
+
+func onceInBatches(
+	ctx context.Context, pool *pgxpool.Pool, first func(batch *pgx.Batch), fn func(ctx context.Context, tx pgx.Tx, last *pgx.Batch) error,
+) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("begin the transaction: %w", err)
+	}
+	defer conn.Release() // closes a connection that is still in a transaction
+	begin := &pgx.Batch{}
+	begin.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	first(begin)
+	begun := conn.SendBatch(ctx, begin)
+	tx := begun.Tx()
+	defer func() {
+		if inTransaction(conn.Conn()) {
+			_ = rollBack(ctx, tx) // there is another error already, or a panic
+		}
+	}()
+	if err := begun.Close(); err != nil {
+		return fmt.Errorf("begin the transaction: %w", err)
+	}
+	last := &pgx.Batch{}
+	if err := fn(ctx, tx, last); err != nil {
+		return err
+	}
+	last.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() == "ROLLBACK" { // a statement of fn has failed, and fn has ignored the error
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+	if err := conn.SendBatch(ctx, last).Close(); err != nil {
 		return fmt.Errorf("commit the transaction: %w", err)
 	}
 	return nil

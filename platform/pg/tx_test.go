@@ -19,11 +19,14 @@ import (
 // counters returns a schema with two counter rows.
 func counters(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	db := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: fstest.MapFS{"00001_counter.sql": &fstest.MapFile{Data: []byte(`-- +goose Up
+	return pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: counterFiles()}).Pool("jobs")
+}
+
+func counterFiles() fstest.MapFS {
+	return fstest.MapFS{"00001_counter.sql": &fstest.MapFile{Data: []byte(`-- +goose Up
 CREATE TABLE counter (id int PRIMARY KEY, n int NOT NULL);
 INSERT INTO counter VALUES (1, 0), (2, 0);
-`)}}})
-	return db.Pool("jobs")
+`)}}
 }
 
 func count(t *testing.T, pool *pgxpool.Pool, id int) (n int) {

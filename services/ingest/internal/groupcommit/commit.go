@@ -139,6 +139,7 @@ type Committer struct {
 
 	seed     maphash.Seed
 	lanes    []chan *waiting
+	turns    chan struct{} // has an element while the flusher whose turn it is stores its group
 	stopped  chan struct{}
 	stopOnce sync.Once
 }
@@ -165,15 +166,19 @@ type result struct {
 	err      error
 }
 
-// lanes is the number of flushers. All items of a run go to the same flusher.
-const lanes = 2
+// lanes is the number of flushers. All items of a run go to the same flusher. maxTurn is how long a flusher waits for the
+// group of the other one.
+const (
+	lanes   = 2
+	maxTurn = 20 * time.Millisecond
+)
 
 // New returns a committer. After each commit, the committer calls changed with the runs whose followers must be
 // notified. changed must not block.
 func New(pool *pgxpool.Pool, clk clock.Clock, quota *Quota, changed func(runs []string)) *Committer {
 	c := &Committer{
 		pool: pool, clock: clk, changed: changed, notices: newNotifier(pool, clk), quota: quota, seed: maphash.MakeSeed(),
-		lanes: make([]chan *waiting, lanes), stopped: make(chan struct{}),
+		lanes: make([]chan *waiting, lanes), turns: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	for i := range c.lanes {
 		c.lanes[i] = make(chan *waiting, maxQueue)
@@ -234,10 +239,26 @@ func (c *Committer) flush(ctx context.Context, lane chan *waiting) {
 		case <-ctx.Done():
 			return
 		case first := <-lane:
+			end := c.turn()
 			// Requests that are ready to run on a busy machine join the group, because a transaction costs more than they do.
 			runtime.Gosched()
 			c.group(context.WithoutCancel(ctx), gather(first, lane))
+			end()
 		}
+	}
+}
+
+// turn waits until no other flusher stores a group, and returns the function that lets the others continue. The requests that
+// arrive meanwhile join the group: few large groups cost the database less than many small ones. turn waits for maxTurn at
+// most, so that a group that has to wait for the lock of a run delays the other flusher's runs only a little.
+func (c *Committer) turn() (end func()) {
+	timer := c.clock.NewTimer(maxTurn)
+	defer timer.Stop()
+	select {
+	case c.turns <- struct{}{}:
+		return func() { <-c.turns }
+	case <-timer.C():
+		return func() {}
 	}
 }
 

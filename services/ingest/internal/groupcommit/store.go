@@ -21,13 +21,11 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 	defer cancel()
 	var results []result
 	var g *group
-	err := pg.InTx(ctx, c.pool, func(ctx context.Context, tx pgx.Tx) error {
-		results = make([]result, len(items))
+	err := pg.InBatches(ctx, c.pool, func(batch *pgx.Batch) {
 		g = &group{runs: map[string]*Run{}, marks: map[markKey]*mark{}, digests: map[request]Digest{}}
-		if err := g.load(ctx, tx, items); err != nil {
-			return err
-		}
-		batch := &pgx.Batch{}
+		g.load(batch, items)
+	}, func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
+		results = make([]result, len(items))
 		for i, w := range items {
 			repeated, err := g.known(w)
 			if results[i] = (result{repeated: repeated, err: err}); repeated || err != nil {
@@ -38,13 +36,10 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 			}
 		}
 		g.finish(batch, c.clock.Now())
-		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-			return fmt.Errorf("store reports: %w", err)
-		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("store reports: %w", err)
 	}
 	g.committed(c)
 	return results, nil
@@ -64,9 +59,9 @@ const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count, score_count
 		report_bytes, point_bytes, log_bytes, artifact_bytes, log_cut, closed_at IS NOT NULL, key_moves FROM run
 	WHERE id = ANY($1) AND expired_at IS NULL ORDER BY id FOR NO KEY UPDATE`
 
-// load locks the runs, and reads the marks of the writers and the digests of the requests. It locks in the order of the
-// run ids, which prevents deadlocks between groups.
-func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
+// load queues the statements that lock the runs, and read the marks of the writers and the digests of the requests. They
+// lock in the order of the run ids, which prevents deadlocks between groups.
+func (g *group) load(batch *pgx.Batch, items []*waiting) {
 	ids := make([]string, 0, len(items))
 	for _, w := range items {
 		ids = append(ids, w.RunID)
@@ -75,7 +70,6 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 		}
 	}
 	slices.Sort(ids)
-	batch := &pgx.Batch{}
 	batch.Queue(lockSQL, slices.Compact(ids)).Query(g.scanRuns)
 	queueRenames(batch, items)
 	if runs, streams, writers, seqs := numbered(items); len(runs) > 0 {
@@ -84,10 +78,6 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 			JOIN ahead a ON a.run_id = k.r AND a.stream = k.s AND a.writer = k.w AND a.seq = k.n`, runs, streams, writers, seqs).Query(g.scanAhead)
 		batch.Queue(digestsSQL, earlier(items)...).Query(g.scanDigests)
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("lock runs: %w", err)
-	}
-	return nil
 }
 
 func (g *group) scanRuns(rows pgx.Rows) error {
