@@ -146,7 +146,7 @@ beside=$!
 third=$(((${#packages[@]} + 2) / 3))
 ordered=(./test/e2e ./test/console "${packages[@]:0:third}" ./test/chaos ./test/guide "${packages[@]:third:third}" ./test/contract
   ./test/waysout ./test/identity "${packages[@]:2*third}" "${last[@]}" "${installations[@]}")
-part "packages" scripts/gotest.sh "$log/packages.json" "${ordered[*]}" -timeout 12m -p 2 -parallel 4 "${flags[@]}"
+part "packages" scripts/gotest.sh "$log/packages.json" "${ordered[*]}" -timeout 20m -p 2 -parallel 4 "${flags[@]}"
 wait "$beside" || failed+=("tools, chart or console")
 wait "$python" || failed+=("Python")
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"

@@ -133,7 +133,11 @@ func TestSingleProcess_fullDisk(t *testing.T) {
 	// folder counts as written. The counter prints ten lines a second.
 	idle.AwaitMore(ctx, 30)
 
+	// If signalboxd released the reserve before the disk is full, the filler would take the reserve, too.
+	s.Processes["signalboxd"].Signal(syscall.SIGSTOP)
 	fill(t, filepath.Join(data, "filler"))
+	require.GreaterOrEqual(t, h.reserve(), int64(reserveBytes))
+	s.Processes["signalboxd"].Signal(syscall.SIGCONT)
 	s.Until(ctx, "the reserve is released", func() bool { return h.reserve() == 0 })
 	h.awaitFrozen(ctx)
 	idle.AwaitMore(ctx, 3)
