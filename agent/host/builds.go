@@ -45,6 +45,7 @@ func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, e
 		if start.Isolation.Ports, err = h.ports(start.Isolation); err != nil {
 			return "", err
 		}
+		start.Isolation.Ports.ChosenOnly = start.Isolation.Network.Kind != boundary.OwnNetwork // nothing has to find a build
 		if err := h.own(s.Dir, id); err != nil {
 			return "", err
 		}

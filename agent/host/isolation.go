@@ -39,7 +39,7 @@ func (h *Host) tryIsolation(ctx context.Context) {
 		if os.Geteuid() == 0 {
 			i.Kind, i.UID = boundary.OwnUser, h.cfg.WorkUsers.First
 		}
-		i.Ports = boundary.Ports{Reserved: []boundary.PortRange{enginePorts()}}
+		i.Ports = boundary.Ports{Reserved: []boundary.PortRange{enginePorts()}, ChosenOnly: true}
 		if h.notIsolated = h.try(ctx, dir, i); h.notIsolated == nil {
 			h.kind = i.Kind
 			h.tryNetwork(ctx, dir, i)

@@ -206,7 +206,7 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 	if err := localfile.Write(list, []byte(requirements), localfile.PrivateMode); err != nil {
 		return err
 	}
-	i := installer{builder: b, python: python, temp: temp, dir: filepath.Join(temp, "venv"), list: list, sums: hashes(requirements)}
+	i := b.newInstaller(ctx, python, temp, list, requirements)
 	if err := i.run(ctx, strings.TrimSpace(requirements) != ""); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // reports what is wrong.
 func (i installer) download(ctx context.Context) (options []string, err error) {
 	w := i.builder.wheels
-	if w.max <= 0 || len(i.sums) == 0 || i.ownIndexes() || !i.basePip(ctx) {
+	if w.max <= 0 || len(i.sums) == 0 || i.ownIndexes() || !i.basePip() {
 		return nil, nil
 	}
 	cached := w.offer(i.sums, i.builder.clock.Now())
@@ -26,7 +26,7 @@ func (i installer) download(ctx context.Context) (options []string, err error) {
 	s := i.describe([]string{
 		i.python.Path, "-m", "pip", "download", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps",
 		"--require-hashes", "--only-binary", ":all:", "--extra-index-url", "file://" + index, "--dest", dir, "-r", i.list,
-	}, i.pipSettings(ctx))
+	}, i.pipSettings())
 	for _, c := range cached {
 		s.Readable = append(s.Readable, filepath.Dir(c.path))
 	}

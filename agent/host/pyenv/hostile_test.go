@@ -29,7 +29,8 @@ func (s *steps) run(ctx context.Context, step pyenv.Step) (string, error) {
 		if n := slices.Index(step.Args, "--dest"); n >= 0 {
 			return "", os.Mkdir(step.Args[n+1], 0o700)
 		}
-		return "", nil
+		venv := slices.Index(step.Args, "venv") // in a step that also installs
+		step.Args = step.Args[venv-2 : slices.Index(step.Args[venv:], "pip")+venv-2]
 	}
 	cmd := exec.CommandContext(ctx, step.Args[0], step.Args[1:]...)
 	cmd.Env = step.Env

@@ -2,6 +2,7 @@ package pyenv
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -23,6 +24,24 @@ not a setting
 		"UV_FIND_LINKS=/wheels", "UV_DEFAULT_INDEX=https://env.example/simple",
 	}
 	require.Empty(t, cmp.Diff(want, translate(list)))
+}
+
+func TestOneAfterOther(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ first, want string }{
+		"both":         {"echo one", "one\ntwo\n"},
+		"first fails":  {"echo one; exit 3", "one\nexit status 3"},
+		"first killed": {"echo one; kill -9 $$", "one\nsignal: killed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := exec.CommandContext(t.Context(), "python3", "-I", "-c", oneAfterOther, "3", "/bin/sh", "-c", test.first, "/bin/echo", "two").Output()
+			if err != nil {
+				out = append(out, err.Error()...)
+			}
+			require.Equal(t, test.want, string(out))
+		})
+	}
 }
 
 func TestInstallerSettings(t *testing.T) {

@@ -90,6 +90,22 @@ func TestIsolated_portsOfOthers(t *testing.T) {
 	require.Equal(t, want, results)
 }
 
+// A work that may listen only on chosen ports gets these, and none that it names.
+func TestIsolated_chosenPortsOnly(t *testing.T) {
+	t.Parallel()
+	if !guardsPorts() {
+		return // Linux before 6.7 cannot guard ports; the node reports that
+	}
+	const first, second = firstTried + 7, firstTried + 40
+	results, chosen := listens(t, testUser+57, boundary.Network{}, boundary.Ports{ChosenOnly: true}, first, second)
+	want := ""
+	for _, port := range []int{first, second} {
+		want += fmt.Sprintf("%d 127.0.0.1 Permission denied\n%d ::1 Permission denied\n", port, port)
+	}
+	require.Equal(t, want, results)
+	require.Len(t, chosen, 2)
+}
+
 // TestIsolated_chosenPortIsReserved tests a case that the kernel cannot refuse: the kernel itself chooses a reserved
 // port for the work.
 func TestIsolated_chosenPortIsReserved(t *testing.T) {
