@@ -51,14 +51,14 @@ func (o *owner) watchDisk() (end func()) {
 // exceeded returns why the folders, together with the deleted files that descendants of the process pid have open, exceed
 // the bounds, or "" if they do not. When ctx is done, the result means nothing.
 func (b DiskBounds) exceeded(ctx context.Context, pid int) string {
-	u := usage{ctx: ctx, bounds: b, linked: map[inode]bool{}, devices: map[uint64]bool{}}
+	u := usage{bounds: b, linked: map[inode]bool{}, devices: map[uint64]bool{}}
 	for _, folder := range b.Folders {
-		if u.addFolder(unix.AT_FDCWD, folder, folder, 0); u.done() {
+		if u.addFolder(ctx, unix.AT_FDCWD, folder, folder, 0); u.done(ctx) {
 			break
 		}
 	}
-	if !u.done() {
-		u.addDeleted(Descendants(pid))
+	if !u.done(ctx) {
+		u.addDeleted(ctx, Descendants(pid))
 	}
 	switch {
 	case u.hidden != nil:

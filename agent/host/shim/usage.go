@@ -15,7 +15,6 @@ import (
 // usage is what folders contain. It follows no links and enters no other file systems, so that a command cannot make it
 // leave the folders. Files that cannot be examined because of a fault of the machine are left out.
 type usage struct {
-	ctx          context.Context //nolint:containedctx // the context of the measurement
 	bounds       DiskBounds
 	bytes, files int64
 	// linked contains the files with several names that were added, and devices the devices of the folders.
@@ -37,12 +36,12 @@ const (
 )
 
 // done reports whether the measurement can end.
-func (u *usage) done() bool {
-	return u.hidden != nil || u.bytes > u.bounds.Bytes || u.files > u.bounds.Files || u.ctx.Err() != nil
+func (u *usage) done(ctx context.Context) bool {
+	return u.hidden != nil || u.bytes > u.bounds.Bytes || u.files > u.bounds.Files || ctx.Err() != nil
 }
 
 // addFolder adds the content of the folder with the given name in the folder parent. The parameter path is for messages.
-func (u *usage) addFolder(parent int, name, path string, depth int) {
+func (u *usage) addFolder(ctx context.Context, parent int, name, path string, depth int) {
 	var fd int
 	err := again(func() (err error) {
 		fd, err = unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -66,10 +65,10 @@ func (u *usage) addFolder(parent int, name, path string, depth int) {
 	if depth > maxDepth {
 		u.hidden = fmt.Errorf("%s contains more than %d folders within each other", u.bounds.Folders[0], maxDepth)
 	}
-	for !u.done() {
+	for !u.done(ctx) {
 		names, err := dir.Readdirnames(namesAtOnce)
 		for _, name := range names {
-			if u.addEntry(fd, name, filepath.Join(path, name), depth); u.done() {
+			if u.addEntry(ctx, fd, name, filepath.Join(path, name), depth); u.done(ctx) {
 				return
 			}
 		}
@@ -80,7 +79,7 @@ func (u *usage) addFolder(parent int, name, path string, depth int) {
 }
 
 // addEntry adds a file, or a folder with its content.
-func (u *usage) addEntry(parent int, name, path string, depth int) {
+func (u *usage) addEntry(ctx context.Context, parent int, name, path string, depth int) {
 	var s unix.Stat_t
 	err := again(func() error { return unix.Fstatat(parent, name, &s, unix.AT_SYMLINK_NOFOLLOW) })
 	if errors.Is(err, unix.EACCES) {
@@ -96,7 +95,7 @@ func (u *usage) addEntry(parent int, name, path string, depth int) {
 	u.files++
 	u.bytes += s.Blocks * blockSize
 	if folder {
-		u.addFolder(parent, name, path, depth+1)
+		u.addFolder(ctx, parent, name, path, depth+1)
 	}
 }
 
@@ -109,16 +108,16 @@ func (u *usage) counted(s unix.Stat_t) bool {
 }
 
 // addDeleted adds the files that the processes have open, and that have no name any more.
-func (u *usage) addDeleted(pids []int) {
+func (u *usage) addDeleted(ctx context.Context, pids []int) {
 	for _, pid := range pids {
 		process := filepath.Join("/proc", strconv.Itoa(pid))
-		if u.addDescriptors(filepath.Join(process, "fd")) > 0 {
+		if u.addDescriptors(ctx, filepath.Join(process, "fd")) > 0 {
 			continue
 		}
 		// A process whose first thread has ended shows its files only in the folders of the other threads.
 		threads, _ := filepath.Glob(filepath.Join(process, "task", "*", "fd"))
 		for _, dir := range threads {
-			if u.addDescriptors(dir) > 0 {
+			if u.addDescriptors(ctx, dir) > 0 {
 				break
 			}
 		}
@@ -127,13 +126,13 @@ func (u *usage) addDeleted(pids []int) {
 
 // addDescriptors adds the deleted files among the descriptors in a folder of /proc, and returns the number of these. It
 // is 0 if the process has ended or hides its descriptors.
-func (u *usage) addDescriptors(path string) (descriptors int) {
+func (u *usage) addDescriptors(ctx context.Context, path string) (descriptors int) {
 	dir, err := os.Open(path)
 	if err != nil {
 		return 0
 	}
 	defer func() { _ = dir.Close() }()
-	for err == nil && !u.done() {
+	for err == nil && !u.done(ctx) {
 		var names []string
 		names, err = dir.Readdirnames(namesAtOnce)
 		descriptors += len(names)
