@@ -54,10 +54,9 @@ func (r *backend) check(ctx context.Context, c *http.Client) {
 // opened or the call was refused with 503. It is a part of the load generator, because a program of its own would need more
 // CPU time.
 type balancer struct {
-	used atomic.Pointer[[]*backend]
-	next atomic.Uint64
-	// active is the number of callers that send calls. The others wait.
-	active atomic.Int64
+	used   atomic.Pointer[[]*backend]
+	next   atomic.Uint64
+	active crowd // the callers that send calls
 
 	sent     func(caller, number int) // is called for each call with the status 200
 	ok       atomic.Int64
@@ -103,19 +102,14 @@ func (l *balancer) pick() (best *backend) {
 // function end stops the callers when their calls have ended.
 func (l *balancer) start(ctx context.Context, callers int, request func(caller, number int) []byte) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	l.active.Store(int64(callers))
+	l.active.resize(callers)
 	var running sync.WaitGroup
 	running.Go(func() { l.watch(ctx) })
 	for i := range callers {
 		running.Go(func() {
 			c := &caller{balancer: l, conns: map[*backend]*link{}}
 			defer c.close()
-			for n := 1; ctx.Err() == nil; n++ {
-				if int64(i) >= l.active.Load() {
-					n--
-					time.Sleep(pollBackends)
-					continue
-				}
+			for n := 1; l.active.await(ctx, i); n++ {
 				if c.call(request(i, n)) && l.sent != nil {
 					l.sent(i, n)
 				}

@@ -162,7 +162,7 @@ func (s *scaled) compare(first, second *backend) (one, two, ratio float64) {
 func (s *scaled) rate(period time.Duration, replicas ...*backend) float64 {
 	s.b.Helper()
 	s.load.use(replicas...)
-	s.load.active.Store(int64(len(replicas) * s.callers))
+	s.load.active.resize(len(replicas) * s.callers)
 	time.Sleep(settleTime)
 	before := s.spent(replicas...)
 	rate := s.load.rate(s.b, 0, period)
