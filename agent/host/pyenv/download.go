@@ -1,57 +1,61 @@
 package pyenv
 
 import (
-	"context"
-	"fmt"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
-// download downloads the requirements with pip, except wheels that are cached, and adds the new wheels to the cache. It
-// returns the options with which the installer finds the files. If the cache is off, if the interpreter has no pip that
-// can do this, or if the download fails, it returns no options: the installer then downloads everything itself, and
-// reports what is wrong.
-func (i installer) download(ctx context.Context) (options []string, err error) {
-	w := i.builder.wheels
-	if w.max <= 0 || len(i.sums) == 0 || i.ownIndexes() || !i.basePip() {
-		return nil, nil
-	}
-	cached := w.offer(i.sums, i.builder.clock.Now())
-	index, dir := filepath.Join(i.temp, "index"), filepath.Join(i.temp, "wheels")
-	if err := writeIndex(index, cached); err != nil {
-		return nil, err
-	}
-	s := i.describe([]string{
-		i.python.Path, "-m", "pip", "download", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps",
-		"--require-hashes", "--only-binary", ":all:", "--extra-index-url", "file://" + index, "--dest", dir, "-r", i.list,
-	}, i.pipSettings())
-	for _, c := range cached {
-		s.Readable = append(s.Readable, filepath.Dir(c.path))
-	}
-	if _, err := i.builder.runStep(ctx, s); err != nil {
-		if err := nodeFailure(ctx, err); err != nil {
-			return nil, err
-		}
-		return nil, w.verify(cached)
-	}
-	if err := w.keep(dir, i.sums, cached); err != nil {
-		return nil, err
-	}
-	return findLinks(dir)
+// download is how a build downloads the wheels that are not cached.
+type download struct {
+	wheels wheels
+	// command downloads all packages into dir. It is empty if nothing is to be cached.
+	command []string
+	dir     string
+	sums    []string
+	cached  []offered
 }
 
-// findLinks returns the options with which an installer takes files from dir. To build a source distribution, the
-// installer may need packages from an index; if there are only wheels, it needs no index.
-func findLinks(dir string) ([]string, error) {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list the downloaded files: %w", err)
+// planDownload returns the download of the requirements with pip. The command takes cached wheels from the cache. There
+// is no download if the cache is off, if the user has configured indexes that pip does not know, or if the interpreter
+// has no pip that can do this.
+func (i installer) planDownload() (download, error) {
+	d := download{wheels: i.builder.wheels, sums: i.sums, dir: filepath.Join(i.temp, "wheels")}
+	if d.wheels.max <= 0 || len(d.sums) == 0 || i.ownIndexes() || !i.basePip().usable {
+		return d, nil
 	}
-	options := []string{"--find-links", dir}
-	if !slices.ContainsFunc(files, func(f os.DirEntry) bool { return !strings.HasSuffix(f.Name(), ".whl") }) {
-		options = append(options, "--no-index")
+	d.cached = d.wheels.offer(d.sums, i.builder.clock.Now())
+	index := filepath.Join(i.temp, "index")
+	if err := writeIndex(index, d.cached); err != nil {
+		return d, err
 	}
-	return options, nil
+	d.command = []string{
+		i.python.Path, "-m", "pip", "download", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps",
+		"--require-hashes", "--only-binary", ":all:", "--extra-index-url", "file://" + index, "--dest", d.dir, "-r", i.list,
+	}
+	return d, nil
+}
+
+func (d download) on() bool { return len(d.command) > 0 }
+
+// cachedFolders returns the folders of the cached wheels that the build may use.
+func (d download) cachedFolders() []string {
+	folders := make([]string, 0, len(d.cached))
+	for _, c := range d.cached {
+		folders = append(folders, filepath.Dir(c.path))
+	}
+	return folders
+}
+
+// keep adds the new wheels to the cache after the build has ended. Without the folder of downloaded files, the download
+// has failed. A damaged wheel in the cache may be the reason, so keep then removes such wheels.
+func (d download) keep() error {
+	if !d.on() {
+		return nil
+	}
+	if _, err := os.Lstat(d.dir); errors.Is(err, fs.ErrNotExist) {
+		return d.wheels.verify(d.cached)
+	}
+	return d.wheels.keep(d.dir, d.sums, d.cached)
 }

@@ -2,10 +2,10 @@ package pyenv_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,13 +24,20 @@ type steps struct {
 }
 
 func (s *steps) run(ctx context.Context, step pyenv.Step) (string, error) {
-	if slices.Contains(step.Args, "install") || slices.Contains(step.Args, "download") {
-		s.installs = append(s.installs, step.Args)
-		if n := slices.Index(step.Args, "--dest"); n >= 0 {
-			return "", os.Mkdir(step.Args[n+1], 0o700)
+	var plan [5]json.RawMessage // see buildScript
+	if json.Unmarshal([]byte(step.Args[len(step.Args)-1]), &plan) == nil {
+		var download, create, install []string
+		var folder string
+		for n, part := range []any{&download, &folder, &create, &install} {
+			if err := json.Unmarshal(plan[n], part); err != nil {
+				return "", err
+			}
 		}
-		venv := slices.Index(step.Args, "venv") // in a step that also installs
-		step.Args = step.Args[venv-2 : slices.Index(step.Args[venv:], "pip")+venv-2]
+		s.installs = append(s.installs, download, install)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return "", err
+		}
+		step.Args = create
 	}
 	cmd := exec.CommandContext(ctx, step.Args[0], step.Args[1:]...)
 	cmd.Env = step.Env
@@ -67,7 +74,7 @@ func TestBuilder_Ensure_pipInstallsWheelsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.installs, 2, "the build must run a download and an installation")
 	for _, args := range s.installs {
-		require.Contains(t, strings.Join(args, " "), "-m pip ")
+		require.Contains(t, strings.Join(args, " "), "pip")
 		require.Contains(t, strings.Join(args, " "), "--require-hashes --only-binary :all:")
 	}
 }

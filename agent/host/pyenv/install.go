@@ -2,14 +2,15 @@ package pyenv
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,9 +30,9 @@ type installer struct {
 	list string
 	// sums are the hashes in the requirements.
 	sums []string
-	// basePip reports whether the interpreter's own pip can install into another environment, and pipConfig returns the
-	// output of `pip config list`. They run a program at the first call only.
-	basePip   func() bool
+	// basePip describes the interpreter's own pip, and pipConfig returns the output of `pip config list`. They run a
+	// program at the first call only.
+	basePip   func() basePip
 	pipConfig func() (string, error)
 }
 
@@ -39,72 +40,93 @@ type installer struct {
 func (b *Builder) newInstaller(ctx context.Context, python Interpreter, temp, list, requirements string) installer {
 	return installer{
 		builder: b, python: python, temp: temp, dir: filepath.Join(temp, "venv"), list: list, sums: hashes(requirements),
-		basePip: sync.OnceValue(func() bool { return b.basePip(ctx, python) }),
+		basePip: sync.OnceValue(func() basePip { return b.basePip(ctx, python) }),
 		pipConfig: sync.OnceValues(func() (string, error) {
 			return b.output(ctx, []string{python.Path, "-m", "pip", "config", "list"})
 		}),
 	}
 }
 
+// run creates the environment and, if fill is set, installs the requirements.
 func (i installer) run(ctx context.Context, fill bool) error {
-	if uv, ok := lookPath("uv", i.builder.environ); ok {
-		return i.withUV(ctx, uv, fill)
-	}
-	return i.withPip(ctx, fill)
-}
-
-// withUV creates the environment and installs the requirements with uv. Dependencies are not resolved, because the
-// requirements include all of them. uv rejects requirements without a hash. Only wheels are installed, unless the
-// requirements contain --no-binary.
-func (i installer) withUV(ctx context.Context, uv string, fill bool) error {
-	extra := i.uvSettings()
-	if err := i.step(ctx, []string{uv, "venv", "--no-project", "--no-python-downloads", "--python", i.python.Path, i.dir}, extra); err != nil || !fill {
-		return err
-	}
-	found, err := i.download(ctx)
-	if err != nil {
-		return err
-	}
-	return i.step(ctx, slices.Concat([]string{
-		uv, "pip", "install", "--no-progress", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python", i.dir + "/bin/python", "-r", i.list,
-	}, found), extra)
-}
-
-func (i installer) withPip(ctx context.Context, fill bool) error {
-	pip := []string{i.dir + "/bin/python", "-m", "pip"}
-	venv := []string{i.python.Path, "-m", "venv", i.dir}
 	defer i.readPipConfig(fill)()
-	// Since pip 22.3 the pip of the base interpreter can install into another environment. This saves the
-	// seconds that it takes to install pip into the new environment.
-	if i.basePip() {
-		venv = []string{i.python.Path, "-m", "venv", "--without-pip", i.dir}
-		pip = []string{i.python.Path, "-m", "pip", "--python", i.dir + "/bin/python"}
+	c := i.withPip()
+	if uv, ok := lookPath("uv", i.builder.environ); ok {
+		c = i.withUV(uv)
 	}
 	if !fill {
-		return i.step(ctx, venv, nil)
+		return i.step(ctx, i.describe(c.create, c.settings()))
 	}
-	found, err := i.download(ctx)
+	return i.build(ctx, c)
+}
+
+// build downloads the packages into the cache of wheels, creates the environment and installs the packages, all in one
+// step: each step has a boundary of its own, whose creation takes longer than the creation of an environment.
+func (i installer) build(ctx context.Context, c commands) error {
+	d, err := i.planDownload()
 	if err != nil {
 		return err
 	}
-	install := slices.Concat(pip, []string{
-		"install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", i.list,
-	}, found)
-	return i.step(ctx, slices.Concat([]string{i.python.Path, "-I", "-c", oneAfterOther, strconv.Itoa(len(venv))}, venv, install), i.pipSettings())
+	extra := c.settings()
+	if d.on() {
+		extra = append(i.pipSettings(), extra...)
+	}
+	plan, err := json.Marshal([]any{d.command, d.dir, c.create, c.install, i.dir})
+	if err != nil {
+		return fmt.Errorf("describe the build: %w", err)
+	}
+	s := i.describe([]string{i.python.Path, "-I", "-c", buildScript, string(plan)}, extra, append(d.cachedFolders(), c.create[0])...)
+	built := i.step(ctx, s)
+	var failed *BuildError
+	if built != nil && !errors.As(built, &failed) && !errors.Is(built, ErrInterrupted) && ctx.Err() == nil {
+		return built
+	}
+	return cmp.Or(built, d.keep()) // an interrupted build may have downloaded everything
 }
 
-// oneAfterOther runs two commands and ends with the status of the first one that fails. Its arguments are the length of
-// the first command and both commands. With it, a build needs one step less: each step has a boundary of its own, whose
-// creation takes longer than the creation of an environment.
-const oneAfterOther = `
-import os, sys
-end = 2 + int(sys.argv[1])
-for command in sys.argv[2:end], sys.argv[end:]:
-    status = os.spawnv(os.P_WAIT, command[0], command)
+// buildScript runs the steps of a build. Its argument is a list in JSON: the command that downloads the packages, its
+// folder, the command that creates the environment, the command that installs the packages, and the environment's folder.
+// Without a download, or if the download fails, the installer downloads everything itself and reports what is wrong. To
+// build a source package, the installer may need packages from an index; if there are only wheels, it needs no index.
+//
+// The script compiles the modules itself: uv does not, and pip compiles one after the other and includes the tests of
+// packages, which are more than half of NumPy. Works see the environment read-only, so they could not save what they
+// compile, and the sources need not be compared at each import. Modules that cannot be compiled stay as they are, even if
+// the compiler ends its process.
+const buildScript = `
+import compileall, json, os, py_compile, subprocess, sys
+
+def end(status):
     if status < 0:
         os.kill(os.getpid(), -status)
     if status != 0:
-        sys.exit(status)`
+        sys.exit(status)
+
+download, folder, create, install, environment = json.loads(sys.argv[1])
+creation = subprocess.Popen(create)
+if download:
+    if subprocess.call(download) == 0 and os.path.isdir(folder):
+        install += ["--find-links", folder]
+        if all(name.endswith(".whl") for name in os.listdir(folder)):
+            install.append("--no-index")
+    elif os.path.isdir(folder):
+        os.rename(folder, folder + "-incomplete")
+end(creation.wait())
+end(subprocess.call(install))
+modules = []
+for path, folders, files in os.walk(os.path.join(environment, "lib")):
+    folders[:] = [name for name in folders if name not in ("tests", "__pycache__")]
+    modules += [os.path.join(path, name) for name in files if name.endswith(".py")]
+workers = min(4, len(os.sched_getaffinity(0)))
+for n in range(workers):
+    if os.fork() == 0:
+        try:
+            for path in modules[n::workers]:
+                compileall.compile_file(path, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+        finally:
+            os._exit(0)
+for n in range(workers):
+    os.wait()`
 
 // readPipConfig starts to read pip's configuration if packages will be installed. The returned function waits for the end.
 func (i installer) readPipConfig(fill bool) (await func()) {
@@ -113,22 +135,6 @@ func (i installer) readPipConfig(fill bool) (await func()) {
 		reading.Go(func() { _, _ = i.pipConfig() }) // pipSettings gets the same result
 	}
 	return reading.Wait
-}
-
-// basePip reports whether the interpreter has a pip that can install into another environment. It imports the package
-// instead of running it, because that takes a tenth of the time.
-func (b *Builder) basePip(ctx context.Context, python Interpreter) bool {
-	output, err := b.output(ctx, []string{python.Path, "-c", "import pip; print(pip.__version__)"})
-	if err != nil {
-		return false
-	}
-	parts := strings.Split(strings.TrimSpace(output), ".")
-	major, err := strconv.Atoi(parts[0])
-	minor := 0
-	if err == nil && len(parts) > 1 {
-		minor, err = strconv.Atoi(parts[1])
-	}
-	return err == nil && (major > 22 || (major == 22 && minor >= 3))
 }
 
 // uvSettings converts the user's pip settings to settings for uv, unless the user has configured indexes
@@ -183,10 +189,10 @@ type StepError struct{ Reason string }
 // Error returns e.Reason.
 func (e *StepError) Error() string { return e.Reason }
 
-// step runs one command of the installer. If the command fails, the end of its output becomes the error. If the node
+// step runs one step of the build. If the command fails, the end of its output becomes the error. If the node
 // failed, the spec of the environment is not to blame, and the build can succeed later.
-func (i installer) step(ctx context.Context, argv, extra []string) error {
-	output, err := i.builder.runStep(ctx, i.describe(argv, extra))
+func (i installer) step(ctx context.Context, s Step) error {
+	output, err := i.builder.runStep(ctx, s)
 	if err == nil {
 		return nil
 	}
@@ -212,15 +218,16 @@ func nodeFailure(ctx context.Context, err error) error {
 	return fmt.Errorf("build the environment: %w", err)
 }
 
-// describe returns the step that runs a command with the agent's settings of pip and uv.
-func (i installer) describe(argv, extra []string) Step {
+// describe returns the step that runs a command with the agent's settings of pip and uv. The command also reads the given
+// files and folders.
+func (i installer) describe(argv, extra []string, reads ...string) Step {
 	// Use a private cache. The files of a shared cache would belong to another user, and links to them would survive
 	// the build.
 	private := []string{"TMPDIR=" + i.temp, "XDG_CACHE_HOME=" + i.temp, "UV_CACHE_DIR=" + i.temp + "/cache", "UV_LINK_MODE=hardlink", "PIP_NO_CACHE_DIR=1"}
 	s := Step{Args: argv, Env: lastOfEach(slices.Concat(settings(i.builder.environ), extra, private)), Dir: i.temp}
 	s.Readable = slices.Concat(outsideSystem(i.python.Base), outsideSystem(i.python.Path))
-	if !boundary.Contains(i.temp, argv[0]) {
-		s.Readable = append(s.Readable, outsideSystem(argv[0])...)
+	for _, path := range append(reads, argv[0]) {
+		s.Readable = append(s.Readable, outsideSystem(path)...)
 	}
 	for _, variable := range s.Env {
 		name, value, _ := strings.Cut(variable, "=")
@@ -230,13 +237,18 @@ func (i installer) describe(argv, extra []string) Step {
 		// The value may name files that the installer reads, for example a certificate or the folder of a local index.
 		for path := range strings.FieldsSeq(value) {
 			path = strings.TrimPrefix(path, "file://")
-			if _, err := os.Stat(path); err == nil && filepath.IsAbs(path) && !boundary.Contains(path, i.temp) && !boundary.Contains(i.temp, path) {
+			if _, err := os.Stat(path); err == nil && filepath.IsAbs(path) && !boundary.Contains(path, i.temp) && !i.inside(path) {
 				s.Readable = append(s.Readable, outsideSystem(path)...)
 			}
 		}
 	}
 	s.Readable = outermost(s.Readable)
 	return s
+}
+
+// inside reports whether every step sees the path anyway. A device that is bound a second time cannot be opened.
+func (i installer) inside(path string) bool {
+	return boundary.Contains(i.temp, path) || boundary.Contains("/dev", path)
 }
 
 // outermost returns the paths without those that lie below another path of the list.
@@ -275,8 +287,9 @@ func (i installer) pipSettings() []string {
 	for line := range strings.Lines(list) {
 		key, quoted, ok := strings.Cut(strings.TrimSpace(line), "=")
 		section, setting, dotted := strings.Cut(key, ".")
-		if ok && dotted && (section == "global" || section == "install") {
-			env = append(env, "PIP_"+strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))+"="+unquote(quoted))
+		name := "PIP_" + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
+		if ok && dotted && (section == "global" || section == "install") && !elsewhere(name) {
+			env = append(env, name+"="+unquote(quoted))
 		}
 	}
 	// The user's variables override the files.
@@ -313,18 +326,24 @@ func output(ctx context.Context, argv, env []string) (string, error) {
 // settings returns the variables of the agent that an installer needs: paths, proxies, certificates, and the settings
 // for pip and uv.
 func settings(environ []string) []string {
-	excluded := map[string]bool{
-		"PIP_USER": true, "PIP_TARGET": true, "PIP_PREFIX": true, "PIP_ROOT": true, "PIP_REQUIRE_VIRTUALENV": true,
-		"PIP_PYTHON": true, "UV_PYTHON": true, "UV_PROJECT_ENVIRONMENT": true, "UV_SYSTEM_PYTHON": true,
-	}
 	kept := []string{"PIP_RETRIES=2", "PYTHONUNBUFFERED=1"}
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if !excluded[name] && wanted(name) {
+		if !elsewhere(name) && wanted(name) {
 			kept = append(kept, variable)
 		}
 	}
 	return kept
+}
+
+// elsewhere reports whether the setting makes an installer install into another place than the environment.
+func elsewhere(name string) bool {
+	switch name {
+	case "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_PYTHON",
+		"UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "UV_SYSTEM_PYTHON":
+		return true
+	}
+	return false
 }
 
 func wanted(name string) bool {

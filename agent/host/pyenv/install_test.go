@@ -1,9 +1,12 @@
 package pyenv
 
 import (
+	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,22 +29,99 @@ not a setting
 	require.Empty(t, cmp.Diff(want, translate(list)))
 }
 
-func TestOneAfterOther(t *testing.T) {
+// The commands of a plan are shell scripts here. The last one prints the options that it gets.
+func TestBuildScript(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ first, want string }{
-		"both":         {"echo one", "one\ntwo\n"},
-		"first fails":  {"echo one; exit 3", "one\nexit status 3"},
-		"first killed": {"echo one; kill -9 $$", "one\nsignal: killed"},
+	const install = `echo "$@"`
+	for name, test := range map[string]struct {
+		download, create, install string
+		want                      string
+	}{
+		"no download":       {"", "true", install, "-r list\n"},
+		"wheels":            {"touch FOLDER/a.whl FOLDER/b.whl", "true", install, "-r list --find-links FOLDER --no-index\n"},
+		"source package":    {"touch FOLDER/a.whl FOLDER/b.tar.gz", "true", install, "-r list --find-links FOLDER\n"},
+		"failed download":   {"touch FOLDER/a.whl; exit 1", "true", install + "; ls FOLDER*", "-r list\na.whl\n"},
+		"no folder":         {"rmdir FOLDER; exit 1", "true", install, "-r list\n"},
+		"failed creation":   {"", "echo no; exit 3", install, "no\nexit status 3"},
+		"killed creation":   {"", "kill -9 $$", install, "signal: killed"},
+		"failed installer":  {"", "true", "echo no; exit 3", "no\nexit status 3"},
+		"killed installer":  {"", "true", "kill -9 $$", "signal: killed"},
+		"installer is last": {"", "echo one", "echo two", "one\ntwo\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := exec.CommandContext(t.Context(), "python3", "-I", "-c", oneAfterOther, "3", "/bin/sh", "-c", test.first, "/bin/echo", "two").Output()
+			folder := t.TempDir()
+			shell := func(script string, args ...string) []string {
+				if script == "" {
+					return nil
+				}
+				return append([]string{"/bin/sh", "-c", strings.ReplaceAll(script, "FOLDER", folder), "sh"}, args...)
+			}
+			plan, err := json.Marshal([]any{shell(test.download), folder, shell(test.create), shell(test.install, "-r", "list"), t.TempDir()})
+			require.NoError(t, err)
+			out, err := exec.CommandContext(t.Context(), "python3", "-I", "-c", buildScript, string(plan)).Output()
 			if err != nil {
 				out = append(out, err.Error()...)
 			}
-			require.Equal(t, test.want, string(out))
+			require.Equal(t, strings.ReplaceAll(test.want, "FOLDER", folder), string(out))
+			incomplete := folder + "-incomplete"
+			if name == "failed download" {
+				require.NoDirExists(t, folder, "the folder of a failed download must not count as complete")
+				require.NoError(t, os.Rename(incomplete, folder))
+			}
+			require.NoDirExists(t, incomplete)
 		})
 	}
+}
+
+func TestBuildScript_compilesModules(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "tests", "environment")
+	packages := filepath.Join(dir, "lib", "python3", "site-packages", "demo")
+	require.NoError(t, os.MkdirAll(filepath.Join(packages, "tests"), 0o700))
+	for _, name := range []string{"module.py", "broken.py", "tests/module.py"} {
+		text := "value = 1\n"
+		if name == "broken.py" {
+			text = "print 1\n"
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(packages, name), []byte(text), 0o600))
+	}
+	plan, err := json.Marshal([]any{nil, "", []string{"true"}, []string{"true"}, dir})
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), "python3", "-I", "-c", buildScript, string(plan)).CombinedOutput()
+	require.NoError(t, err)
+	require.Empty(t, string(out))
+	var compiled []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".pyc" {
+			compiled = append(compiled, path)
+		}
+		return err
+	}))
+	require.Len(t, compiled, 1, "the broken module and the tests must not be compiled")
+	require.Equal(t, filepath.Join(packages, "__pycache__"), filepath.Dir(compiled[0]))
+	raw, err := os.ReadFile(compiled[0])
+	require.NoError(t, err)
+	const flags = 4 // the position of the flags, see PEP 552
+	require.Equal(t, byte(1), raw[flags], "the source must not be compared at an import")
+}
+
+func TestInstaller_pipSettings(t *testing.T) {
+	t.Parallel()
+	i := installer{builder: &Builder{}, pipConfig: func() (string, error) {
+		return "global.python='/usr/bin/python3'\nglobal.user='true'\ninstall.target='/opt'\nglobal.index-url='https://index.example/simple'\n", nil
+	}}
+	require.Empty(t, cmp.Diff([]string{"PIP_CONFIG_FILE=/dev/null", "PIP_INDEX_URL=https://index.example/simple", "PIP_RETRIES=2", "PYTHONUNBUFFERED=1"}, i.pipSettings()))
+}
+
+// A step sees the files that its settings name, but not a second time those that every step sees.
+func TestInstaller_describe_readable(t *testing.T) {
+	t.Parallel()
+	certificate := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(certificate, nil, 0o600))
+	i := installer{builder: &Builder{environ: []string{"PIP_CONFIG_FILE=" + os.DevNull}}, python: Interpreter{Path: "/usr/bin/python3", Base: "/usr"}, temp: t.TempDir()}
+	s := i.describe([]string{"/usr/bin/python3"}, []string{"PIP_CERT=" + certificate, "PIP_FIND_LINKS=" + i.temp}, "/opt/uv")
+	require.Empty(t, cmp.Diff([]string{"/opt/uv", certificate}, s.Readable))
 }
 
 func TestInstallerSettings(t *testing.T) {
