@@ -141,20 +141,16 @@ func (h *Host) Network() (kind boundary.NetworkKind, why error) {
 	return h.net, h.notRestricted
 }
 
-// tryNetwork determines how the network of isolated works is restricted.
-func (h *Host) tryNetwork(ctx context.Context, dir string, i boundary.Isolation) {
-	i.Network = boundary.Network{Kind: boundary.Filtered, Closed: true} // a closed network uses every kind of rule that the other networks use
-	if i.Kind == boundary.UserNamespace {
-		i.Network.Kind = boundary.OwnNetwork
-		if h.pasta, h.notRestricted = findProgram(h.cfg.Environ, "pasta"); h.notRestricted != nil {
-			h.notRestricted = fmt.Errorf("%w (Debian's package passt), or run the agent as root", h.notRestricted)
-			return
-		}
-		i.Network.Program = h.pasta
+// trialNetwork returns the network for a trial. It returns an error if the network of works cannot be restricted.
+func (h *Host) trialNetwork(kind boundary.Kind) (n boundary.Network, err error) {
+	const closed = true // a closed network uses every kind of rule that the other networks use
+	if kind == boundary.OwnUser {
+		return boundary.Network{Kind: boundary.Filtered, Closed: closed}, nil
 	}
-	if h.notRestricted = h.try(ctx, dir, i); h.notRestricted == nil {
-		h.net = i.Network.Kind
+	if h.pasta, err = findProgram(h.cfg.Environ, "pasta"); err != nil {
+		return n, fmt.Errorf("%w (Debian's package passt), or run the agent as root", err)
 	}
+	return boundary.Network{Kind: boundary.OwnNetwork, Closed: closed, Program: h.pasta}, nil
 }
 
 // network returns what a work may reach, including the given URLs. It returns a zero value if networks are not

@@ -34,23 +34,55 @@ func (h *Host) tryIsolation(ctx context.Context) {
 	h.net, h.notRestricted = boundary.Open, errors.New("works are not isolated")
 	h.notLimited = h.notRestricted
 	if h.cfg.Isolate {
-		dir := h.trialDir()
-		i := boundary.Isolation{Kind: boundary.UserNamespace, UID: os.Geteuid(), Root: filepath.Join(dir, "root"), Home: "/"}
-		if os.Geteuid() == 0 {
-			i.Kind, i.UID = boundary.OwnUser, h.cfg.WorkUsers.First
-		}
-		i.Ports = boundary.Ports{Reserved: []boundary.PortRange{enginePorts()}, ChosenOnly: true}
-		if h.notIsolated = h.try(ctx, dir, i); h.notIsolated == nil {
-			h.kind = i.Kind
-			h.tryNetwork(ctx, dir, i)
-			h.tryDisk(ctx, dir, i)
-		}
+		h.tryBoundary(ctx)
 		if h.notIsolated != nil && ctx.Err() != nil {
 			h.cutOff = fmt.Errorf("the agent stops: %w", h.notIsolated)
 			return
 		}
 	}
 	h.logBoundary(ctx)
+}
+
+// tryBoundary tries a boundary with all its parts. Only if that fails, it tries the parts one by one, to find out which of
+// them this machine supports.
+func (h *Host) tryBoundary(ctx context.Context) {
+	dir, trials := h.trialDir(), 0
+	defer func() { _ = os.RemoveAll(dir) }()
+	kind, user := boundary.UserNamespace, os.Geteuid()
+	if user == 0 {
+		kind, user = boundary.OwnUser, h.cfg.WorkUsers.First
+	}
+	try := func(n boundary.Network, withDisk bool) error {
+		trials++ // Each trial has a folder of its own, because a shim that cannot be ended may still use the last one.
+		dir := filepath.Join(dir, strconv.Itoa(trials))
+		i := boundary.Isolation{Kind: kind, UID: user, Root: filepath.Join(dir, "root"), Home: "/", Network: n}
+		i.Ports = boundary.Ports{Reserved: []boundary.PortRange{enginePorts()}, ChosenOnly: true}
+		if withDisk {
+			i.Disks = []boundary.Disk{{Image: filepath.Join(dir, "disk.img"), Dir: filepath.Join(dir, "disk"), Purpose: boundary.Scratch}}
+		}
+		return h.try(ctx, dir, i)
+	}
+	network, noNetwork := h.trialNetwork(kind)
+	noDisk := h.findDiskProgram(kind)
+	if try(network, noDisk == nil) != nil {
+		if h.notIsolated = try(boundary.Network{}, false); h.notIsolated != nil {
+			h.mkfs = ""
+			return
+		}
+		if noNetwork == nil {
+			noNetwork = try(network, false)
+		}
+		if noDisk == nil {
+			noDisk = try(boundary.Network{}, true)
+		}
+	}
+	h.kind, h.notIsolated = kind, nil
+	if h.notRestricted = noNetwork; noNetwork == nil {
+		h.net = network.Kind
+	}
+	if h.notLimited = noDisk; noDisk != nil {
+		h.mkfs = ""
+	}
 }
 
 // logBoundary logs how works are isolated, how their network is restricted, how their limits are enforced, and what is
@@ -126,19 +158,14 @@ func (h *Host) try(ctx context.Context, dir string, i boundary.Isolation) error 
 // trialDisk is the size of the disk in a trial.
 const trialDisk = 4 << 20
 
-// tryDisk determines whether works have disks of their own. Only root can mount them.
-func (h *Host) tryDisk(ctx context.Context, dir string, i boundary.Isolation) {
-	if i.Kind != boundary.OwnUser {
-		h.notLimited = errors.New("the agent does not run as root")
-		return
+// findDiskProgram finds the program that creates the disks of works. It returns an error if works have no disks of their
+// own: only root can mount them.
+func (h *Host) findDiskProgram(kind boundary.Kind) (err error) {
+	if kind != boundary.OwnUser {
+		return errors.New("the agent does not run as root")
 	}
-	if h.mkfs, h.notLimited = findProgram(h.cfg.Environ, "mkfs.ext4"); h.notLimited == nil {
-		i.Disks = []boundary.Disk{{Image: filepath.Join(dir, "disk.img"), Dir: filepath.Join(dir, "disk"), Purpose: boundary.Scratch}}
-		h.notLimited = h.try(ctx, dir, i)
-	}
-	if h.notLimited != nil {
-		h.mkfs = ""
-	}
+	h.mkfs, err = findProgram(h.cfg.Environ, "mkfs.ext4")
+	return err
 }
 
 // isolated reports whether works run inside a boundary. It returns an error if isolation is required but impossible.
