@@ -31,39 +31,60 @@ const (
 	lockUnavailable = "55P03"
 )
 
-// apply applies the pending files of a set in their order.
-func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) error {
+// apply applies the pending files of a set in their order. It reports whether there were any.
+func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) (applied bool, err error) {
+	cfg = withoutFlush(cfg)
 	limited := cfg.Copy()
 	limited.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	brief, closeBrief, err := provider(limited, s)
 	if err != nil || brief == nil {
-		return err
+		return false, err
 	}
 	defer closeBrief()
 	// A file without a transaction builds an index concurrently. Such a build waits for other transactions, but they do
 	// not wait for it, so it needs no lock timeout.
 	patient, closePatient, err := provider(cfg, s)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer closePatient()
-	for {
-		next, err := pending(ctx, brief)
-		if err != nil || next == nil {
-			return err
-		}
-		text, err := fs.ReadFile(s.files, next.Path)
+	files, err := pending(ctx, brief)
+	if err != nil {
+		return false, err
+	}
+	for _, file := range files {
+		text, err := fs.ReadFile(s.files, file.Path)
 		if err != nil {
-			return fmt.Errorf("read the migration %s: %w", next.Path, err)
+			return false, fmt.Errorf("read the migration %s: %w", file.Path, err)
 		}
 		up := func() error { _, err := brief.UpByOne(ctx); return err }
 		if bytes.Contains(text, []byte("+goose NO TRANSACTION")) {
 			up = func() error { _, err := patient.UpByOne(ctx); return err }
 		}
 		if err := whileLocked(ctx, up); err != nil {
-			return err
+			return false, err
 		}
 	}
+	return len(files) > 0, nil
+}
+
+// withoutFlush returns a configuration whose commits do not wait for the disk. After a crash, Postgres has the commits up to
+// some point, and the next Up continues from there, see flush.
+func withoutFlush(cfg *pgx.ConnConfig) *pgx.ConnConfig {
+	cfg = cfg.Copy()
+	cfg.RuntimeParams["synchronous_commit"] = "off"
+	return cfg
+}
+
+// flush waits until all commits up to now are on disk. To do so, it commits a message in the write-ahead log.
+func flush(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, `SET synchronous_commit = on`); err != nil {
+		return fmt.Errorf("turn on commits that wait for the disk: %w", err)
+	}
+	if _, err := conn.Exec(ctx, `SELECT pg_logical_emit_message(true, 'signalbox', 'migrated')`); err != nil {
+		return fmt.Errorf("wait until the migrations are on disk: %w", err)
+	}
+	return nil
 }
 
 // provider returns a goose provider for a set, or nil if the set has no files.
@@ -81,18 +102,20 @@ func provider(cfg *pgx.ConnConfig, s set) (*goose.Provider, func(), error) {
 	return p, func() { _ = db.Close() }, nil
 }
 
-// pending returns the first file that is not applied, or nil.
-func pending(ctx context.Context, p *goose.Provider) (*goose.Source, error) {
+// pending returns the files that are not applied, in their order. It reads the state of each file with a statement of
+// its own, so apply calls it only once.
+func pending(ctx context.Context, p *goose.Provider) ([]*goose.Source, error) {
 	all, err := p.Status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the applied migrations: %w", err)
 	}
+	var files []*goose.Source
 	for _, m := range all {
 		if m.State == goose.StatePending {
-			return m.Source, nil
+			files = append(files, m.Source)
 		}
 	}
-	return nil, nil //nolint:nilnil // No file is pending.
+	return files, nil
 }
 
 // whileLocked calls fn until fn gets its locks, at most lockTries times.

@@ -82,14 +82,20 @@ func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS)
 		return err
 	}
 	return asOwner(ctx, ownerURL, schema, func(conn *pgx.Conn) error {
-		if err := apply(ctx, conn.Config(), all[0]); err != nil {
+		common, err := apply(ctx, conn.Config(), all[0])
+		if err != nil {
 			return fmt.Errorf("migrate the common tables of schema %s: %w", schema, err)
 		}
-		if err := riverUp(ctx, ownerURL, schema); err != nil {
+		queue, err := riverUp(ctx, ownerURL, schema)
+		if err != nil {
 			return fmt.Errorf("migrate the queue of schema %s: %w", schema, err)
 		}
-		if err := apply(ctx, conn.Config(), all[1]); err != nil {
+		own, err := apply(ctx, conn.Config(), all[1])
+		if err != nil {
 			return fmt.Errorf("migrate schema %s: %w", schema, err)
+		}
+		if common || queue || own {
+			return flush(ctx, conn)
 		}
 		return nil
 	})
@@ -134,25 +140,27 @@ func dropInvalid(ctx context.Context, conn *pgx.Conn, schema string) error {
 	return nil
 }
 
-func riverUp(ctx context.Context, ownerURL secret.String, schema string) error {
+// riverUp updates the tables of River. It reports whether there was something to update.
+func riverUp(ctx context.Context, ownerURL secret.String, schema string) (applied bool, err error) {
 	cfg, err := pgxpool.ParseConfig(ownerURL.Reveal())
 	if err != nil {
-		return errors.New("the Postgres URL is not valid")
+		return false, errors.New("the Postgres URL is not valid")
 	}
 	pg.RequireSCRAM(&cfg.ConnConfig.Config)
 	cfg.MaxConns = 2
+	cfg.ConnConfig = withoutFlush(cfg.ConnConfig)
 	cfg.ConnConfig.RuntimeParams["search_path"] = schema
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("open a pool for the queue: %w", err)
+		return false, fmt.Errorf("open a pool for the queue: %w", err)
 	}
 	defer pool.Close()
 	migrator, err := riverMigrator(pool, schema)
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return err
+	updated, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err == nil && len(updated.Versions) > 0, err
 }
 
 func riverMigrator(pool *pgxpool.Pool, schema string) (*rivermigrate.Migrator[pgx.Tx], error) {
