@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // minIdle is how long a connection must have been idle before a stopping server closes it. The time counts from the
@@ -108,13 +110,14 @@ func (s *connections) unused(began time.Duration) (longest time.Duration, active
 }
 
 // awaitIdle waits until no connection has an open request and each has been idle for minIdle since the stop began, or
-// until ctx ends. It also waits for open requests because a stopping server closes their connections without announcing
+// until ctx ends. If ctx ends before the connections can have been idle for that long, it does not wait for them. It also
+// waits for open requests because a stopping server closes their connections without announcing
 // this in the response.
 func (s *connections) awaitIdle(ctx context.Context, began time.Duration) {
 	s.awaited.Store(true) // before it looks at the connections
 	for ctx.Err() == nil {
 		rest, active := s.unused(began)
-		if !active && rest <= 0 {
+		if !active && (rest <= 0 || endsBefore(ctx, rest)) {
 			return
 		}
 		waiting, cancel := ctx, context.CancelFunc(func() {})
@@ -127,4 +130,10 @@ func (s *connections) awaitIdle(ctx context.Context, began time.Duration) {
 		}
 		cancel()
 	}
+}
+
+// endsBefore reports whether ctx ends within the given time.
+func endsBefore(ctx context.Context, within time.Duration) bool {
+	deadline, limited := ctx.Deadline()
+	return limited && deadline.Sub(clock.Real().Now()) < within // contexts know no other clock
 }

@@ -1,6 +1,7 @@
 package httpguard
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -41,4 +42,22 @@ func TestConnections_unused(t *testing.T) {
 		require.Equal(t, c.want, max(got, 0), name)
 		require.Equal(t, c.active, active, name)
 	}
+}
+
+// A stop that ends too early to wait for idle connections, for example after Ctrl-C, is not delayed by them.
+func TestConnections_awaitIdle_tooLittleTime(t *testing.T) {
+	t.Parallel()
+	s := connections{open: map[*use]struct{}{}, elapsed: func() time.Duration { return 0 }, changed: make(chan struct{}, 1)}
+	one := &conn{}
+	s.set(one, http.StateNew)
+	ctx, cancel := context.WithTimeout(t.Context(), minIdle-time.Millisecond)
+	defer cancel()
+	s.awaitIdle(ctx, 0)
+	require.NoError(t, ctx.Err())
+
+	s.set(one, http.StateActive)
+	over, end := context.WithTimeout(t.Context(), time.Millisecond)
+	defer end()
+	s.awaitIdle(over, 0)
+	require.Error(t, over.Err(), "an open request must be awaited")
 }
