@@ -43,6 +43,9 @@ func (c *Client) WithIdempotencyKey(key string) *Client {
 	return &Client{base: c.base, http: c.http, token: c.token, key: key}
 }
 
+// CloseIdle closes the connections that no request uses. A server that stops waits for clients with such connections.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
 // Base returns the URL of the installation.
 func (c *Client) Base() string { return c.base }
 

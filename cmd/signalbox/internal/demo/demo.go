@@ -68,6 +68,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	d.loop = &e2eflow.Loop{Client: client.New(server.Address, nil), Clock: o.Clock, Name: name, Timeout: demoPatience}
+	defer func() { d.loop.Client.CloseIdle() }() // before the server stops
 	if err := d.loop.Login(ctx, "admin", password.text); err != nil {
 		return err
 	}
