@@ -237,18 +237,15 @@ func (i installer) describe(argv, extra []string, reads ...string) Step {
 		// The value may name files that the installer reads, for example a certificate or the folder of a local index.
 		for path := range strings.FieldsSeq(value) {
 			path = strings.TrimPrefix(path, "file://")
-			if _, err := os.Stat(path); err == nil && filepath.IsAbs(path) && !boundary.Contains(path, i.temp) && !i.inside(path) {
+			// A device that is bound cannot be opened, and every step has those that it may need.
+			info, err := os.Stat(path)
+			if err == nil && info.Mode()&os.ModeDevice == 0 && filepath.IsAbs(path) && !boundary.Contains(path, i.temp) && !boundary.Contains(i.temp, path) {
 				s.Readable = append(s.Readable, outsideSystem(path)...)
 			}
 		}
 	}
 	s.Readable = outermost(s.Readable)
 	return s
-}
-
-// inside reports whether every step sees the path anyway. A device that is bound a second time cannot be opened.
-func (i installer) inside(path string) bool {
-	return boundary.Contains(i.temp, path) || boundary.Contains("/dev", path)
 }
 
 // outermost returns the paths without those that lie below another path of the list.
