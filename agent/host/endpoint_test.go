@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
@@ -200,4 +201,26 @@ func TestWork_network_severalNodes(t *testing.T) {
 			require.Equal(t, wanted, n.On(), "%s with %q nodes", kind, nodes)
 		}
 	}
+}
+
+// A work that was started inside a boundary is not continued without one by an agent with other settings.
+func TestWork_isolation_neverLost(t *testing.T) {
+	t.Parallel()
+	h := lookupHost(t, &changingNames{address: netip.MustParseAddr("192.0.2.8")}, clock.Real())
+	h.kind, h.notIsolated = boundary.None, errors.New("SERVICE_AGENT_ISOLATION is set to none")
+	close(h.tried)
+	w := bareWork(h, executor.Key{WorkID: "w"}, t.TempDir())
+	w.assignment.Work.Engine = &executor.EngineSpec{}
+	i, err := w.isolation(t.Context(), t.TempDir(), pyenv.Environment{}, visible{})
+	require.NoError(t, err, "a work that was never isolated runs as before")
+	require.False(t, i.On())
+	require.NoError(t, w.keepIsolated(true))
+	later, err := os.ReadFile(w.path("assignment.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(later), `"isolated":true`, "the next agent must know")
+	_, err = w.isolation(t.Context(), t.TempDir(), pyenv.Environment{}, visible{})
+	require.ErrorContains(t, err, "not continued without one")
+	exit := w.refusal(t.Context(), err)
+	require.NotNil(t, exit)
+	require.Equal(t, executor.ReasonStart, exit.Reason)
 }

@@ -196,6 +196,9 @@ func (w *work) isolation(ctx context.Context, run string, env pyenv.Environment,
 		_, why := w.host.Network()
 		err = errOpenNetwork(why)
 	}
+	if err == nil {
+		err = w.keepIsolated(on)
+	}
 	if err != nil || !on {
 		return i, err
 	}
@@ -233,6 +236,22 @@ func (w *work) isolation(ctx context.Context, run string, env pyenv.Environment,
 		return i, fmt.Errorf("create the folder of the work's root: %w", err)
 	}
 	return i, w.handOver(i, v)
+}
+
+// keepIsolated records that the work runs inside a boundary if on is set. It returns an error if the work has run inside
+// one before but would now run without: the agent was started again with other settings.
+func (w *work) keepIsolated(on bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case on == w.assignment.Isolated:
+		return nil
+	case !on:
+		return ended(executor.ReasonStart, errors.New("the work was started inside a boundary and is not continued without one; "+
+			"its agent now has SERVICE_AGENT_ISOLATION=none"))
+	}
+	w.assignment.Isolated = true
+	return w.saveAssignment()
 }
 
 // uncovered returns a private folder inside the path, or "" if there is none.

@@ -68,6 +68,8 @@ type assignment struct {
 	GPUs     []int         `json:"gpus,omitempty"`
 	// User is the user id of the work's processes; 0 if the work has no user of its own.
 	User int `json:"user,omitempty"`
+	// Isolated is true once the work has been started inside a boundary. From then on it never runs without one.
+	Isolated bool `json:"isolated,omitempty"`
 }
 
 func (w *work) path(name ...string) string {

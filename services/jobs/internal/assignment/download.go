@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
 // chunkBytes is the size of a chunk of FetchWork.
@@ -25,6 +27,9 @@ func (s *AgentServer) FetchWork(req *jobsv1.FetchWorkRequest, stream grpc.Server
 		return err
 	}
 	if err := checkExecution(ctx, w, key); err != nil {
+		return err
+	}
+	if err := s.checkIsolation(ctx, w); err != nil {
 		return err
 	}
 	m, err := toProto(w, s.Agents.IngestEndpoint())
@@ -84,4 +89,18 @@ func (s *AgentServer) sign(ctx context.Context, key Key, uris []string) ([]*jobs
 		out = append(out, &jobsv1.SignedDownload{Url: signed.URL, ExpiresAt: timestamppb.New(signed.ExpiresAt)})
 	}
 	return out, nil
+}
+
+// checkIsolation refuses to send a work to an agent that would not isolate it as its pool requires: the agent may have
+// been started again with other settings, or the pool changed, after the work was placed.
+func (s *AgentServer) checkIsolation(ctx context.Context, w *Work) error {
+	if w.Batch {
+		return nil // see Batch.NotIsolated
+	}
+	withheld, err := s.Pools.Withholds(ctx, s.Agents.Pool, w.NodeID, w.Pool)
+	if err == nil && withheld {
+		return fault.New(fault.Forbidden, fleet.CodeIsolation, "node %s does not isolate works, but pool %s requires it, so the node does not get work %s; "+
+			"repair what the node reports as boundary.problem", w.NodeID, w.Pool, w.ID)
+	}
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
 // files is the number of files of the largest dataset.
@@ -122,6 +123,41 @@ func TestFetchWork_onlyOwnExecution(t *testing.T) {
 		err := s.FetchWork(&jobsv1.FetchWorkRequest{WorkId: c.id, Generation: 1, Fence: c.fence}, got)
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
 		require.Empty(t, got.data, name)
+	}
+}
+
+// The stricter of the settings of the pool and of the agent applies until the node has the work.
+func TestFetchWork_isolation(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		boundary, pool string
+		refused        bool
+	}{
+		"isolated, required":          {`{"kind": "own_user", "required": true}`, "required", false},
+		"isolated, none":              {`{"kind": "own_user", "required": true}`, "none", false},
+		"agent isolates nothing":      {`{"kind": "none", "required": false}`, "required", true},
+		"pool permits it":             {`{"kind": "none", "required": false}`, "none", false},
+		"agent requires but cannot":   {`{"kind": "none", "required": true}`, "none", true},
+		"old agent, required by pool": {`{"kind": "unknown", "required": false}`, "required", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHarness(t)
+			b.attempt("wrk_1")
+			b.lease() // inserts the node
+			b.exec(`UPDATE node SET boundary = $1::jsonb`, c.boundary)
+			b.exec(`INSERT INTO pool (name, isolation) VALUES ('cpu', $1) ON CONFLICT (name) DO UPDATE SET isolation = excluded.isolation`, c.pool)
+			s, _, _ := b.agents()
+			s.Agents.IngestEndpoint = func() string { return "http://x/api/ingest" }
+			got := &chunks{ctx: asNode(t.Context(), "nod_1")}
+			err := s.FetchWork(&jobsv1.FetchWorkRequest{WorkId: "wrk_1", Generation: 1, Fence: 1}, got)
+			if !c.refused {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, fault.HasCode(err, fleet.CodeIsolation), "%v", err)
+			require.Empty(t, got.data)
+		})
 	}
 }
 

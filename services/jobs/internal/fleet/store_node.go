@@ -132,6 +132,17 @@ func (s Store) StopsOnSilence(ctx context.Context, q pg.Querier, pools []string)
 	return stops, nil
 }
 
+// Withholds reports whether the node must not get work of the pool, because by the newest report of its agent it would
+// not isolate the work as the pool requires. The node is not the agent of a Slurm fleet.
+func (s Store) Withholds(ctx context.Context, q pg.Querier, id, pool string) (withheld bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM node n JOIN fleet f ON f.id = n.fleet_id
+		WHERE n.id = $1 AND n.boundary IS NOT NULL AND NOT $2 = ANY(`+PermittedPools+`))`, id, pool).Scan(&withheld)
+	if err != nil {
+		return false, fmt.Errorf("read whether a node isolates the work of a pool: %w", err)
+	}
+	return withheld, nil
+}
+
 // ClosesNetwork reports whether the node can run work without network access, by the newest report of its agent.
 func (s Store) ClosesNetwork(ctx context.Context, q pg.Querier, id string) (closes bool, err error) {
 	err = q.QueryRow(ctx, `SELECT coalesce((SELECT (boundary->>'closes_network')::boolean FROM node WHERE id = $1), false)`, id).Scan(&closes)
