@@ -203,7 +203,10 @@ func TestSlurmFleet_settingsOfPool(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
 		require.ErrorContains(t, err, c.want, name)
 	}
-	_, err := w.cluster().UpdatePool(w.as(alice()), &jobsv1.UpdatePoolRequest{Pool: "slurm", Slurm: onPartition("x")})
+	_, err := w.cluster().UpdatePool(w.as(admin()), &jobsv1.UpdatePoolRequest{Pool: "slurm", DefaultProcesses: new(int32(128))})
+	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+	require.ErrorContains(t, err, "Slurm limits the processes of its jobs, not Signalbox")
+	_, err = w.cluster().UpdatePool(w.as(alice()), &jobsv1.UpdatePoolRequest{Pool: "slurm", Slurm: onPartition("x")})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	require.Equal(t, "gpu", w.poolOf("slurm").GetSlurm().GetPartition())
 	_, err = w.works().PutWork(t.Context(), &jobspeerv1.PutWorkRequest{

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
 // SubjectPool is the kind of the subject pool in the event and audit tables. Its id is the pool's name.
@@ -30,7 +29,7 @@ func (o *Orders) SetPool(ctx context.Context, pool string, change func(Settings)
 		if to = change(from); to == from {
 			return nil
 		}
-		if err := checkSlurm(pool, to.Slurm, slurm); err != nil {
+		if err := checkSlurm(pool, from, to, slurm); err != nil {
 			return err
 		}
 		if err := o.Store.SavePool(ctx, tx, pool, from, to); err != nil {
@@ -47,9 +46,14 @@ func (o *Orders) SetPool(ctx context.Context, pool string, change func(Settings)
 	return to, err
 }
 
-// checkSlurm refuses settings for Slurm that do not fit the pool.
-func checkSlurm(pool string, set fleet.SlurmPool, served bool) error {
+// checkSlurm refuses settings that do not fit the pool: those for Slurm if no Slurm fleet serves it, and a limit that only
+// hosts enforce if one does.
+func checkSlurm(pool string, from, to Settings, served bool) error {
+	set := to.Slurm
 	switch {
+	case served && to.Processes > 0 && to.Processes != from.Processes:
+		return fault.InvalidFields(fault.At(fault.TypeValue, fmt.Sprintf("a Slurm fleet serves pool %s, and Slurm limits the processes of its jobs, "+
+			"not Signalbox; omit this field, or set it to 0", pool), "default_processes"))
 	case !set.Set():
 		return nil
 	case !served:
