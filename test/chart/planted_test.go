@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plant is a fault in the text of the objects that the set monitoring renders.
+// plant is a fault in the text of the objects that the set monitoring renders, with the defaults of the set placement.
 type plant struct {
 	// in is the beginning of the name of the object, after its kind.
 	kind, name string
@@ -20,7 +20,9 @@ type plant struct {
 
 func TestPlantedFaults(t *testing.T) {
 	t.Parallel()
-	docs, _, err := manifests(t, readSet(t, "monitoring"))
+	values := readSet(t, "monitoring")
+	values["defaults"] = readSet(t, "placement")["defaults"]
+	docs, _, err := manifests(t, values)
 	require.NoError(t, err)
 	checks := rules(t)
 	for name, p := range map[string]plant{
@@ -56,6 +58,12 @@ func TestPlantedFaults(t *testing.T) {
 		"a policy without a hook":       {"NetworkPolicy", "migrate-job", `helm.sh/hook: .*`, `example.com/a: b`, "migrate-auth runs before a policy with its rules"},
 		"a policy that comes too late":  {"NetworkPolicy", "setup-job", `helm.sh/hook-weight: "-30"`, `helm.sh/hook-weight: "-10"`, "setup runs before a policy with its rules"},
 		"a job that waits for pods":     {"Job", "migrate-auth", `helm.sh/hook: .*`, `helm.sh/hook: post-upgrade`, "runs only after the pods are ready"},
+		"a job for other nodes":         {"Job", "setup", `nodeSelector:\n +kubernetes.io/arch: .*`, ``, "Job prod-signalbox-setup: the nodeSelector is not that of defaults"},
+		"a job that a taint stops":      {"Job", "migrate-auth", `key: control-plane`, `key: other`, "Job prod-signalbox-migrate-auth: the tolerations are not those of defaults"},
+		"a job beside pods":             {"Job", "migrate-auth", `nodeAffinity:`, "podAffinity: {}\n        nodeAffinity:", "the nodeAffinity is not that of defaults, or there is another affinity"},
+		"a CronJob of another priority": {"CronJob", "certs", `priorityClassName: .*`, ``, "CronJob prod-signalbox-certs: the priorityClassName is not that of defaults"},
+		"a job without the labels":      {"Job", "migrate-jobs", `cost: control-plane`, ``, "Job prod-signalbox-migrate-jobs: the podLabels of defaults are missing"},
+		"a CronJob without annotations": {"CronJob", "certs", `example.com/scrape: .*`, `example.com/other: a`, "CronJob prod-signalbox-certs: the podAnnotations of defaults are missing"},
 		"an address that is a pod":      {"NetworkPolicy", "jobs", `(?s)from:\n +- podSelector:\n +matchLabels:.*?component: \w+`, "from:\n        - ipBlock: {cidr: 10.0.0.0/8}", "by its address, inference can call jobs (grpc)"},
 		"a Service of all pods":         {"Service", "auth", `clusterIP: None`, "clusterIP: None\n  publishNotReadyAddresses: true", "also call pods that are not ready"},
 		"a missing budget":              {"PodDisruptionBudget", "jobs", ``, ``, "prod-signalbox-jobs has no disruption budget"},
@@ -73,7 +81,7 @@ func TestPlantedFaults(t *testing.T) {
 			}
 			var faults []string
 			for _, check := range checks {
-				faults = append(faults, check(rendered{objects: objects, values: readSet(t, "monitoring")})...)
+				faults = append(faults, check(rendered{objects: objects, values: values})...)
 			}
 			require.NotEmpty(t, faults)
 			require.Contains(t, strings.Join(faults, "\n"), p.found)

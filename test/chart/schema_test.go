@@ -31,6 +31,7 @@ func TestRefusedValues(t *testing.T) {
 		"a URL without a scheme":           {`publicUrl: signalbox.example.com`, "does not match pattern"},
 		"a URL with a slash at its end":    {`publicUrl: https://signalbox.example.com/`, "does not match pattern"},
 		"a secret as a variable":           {`services: {auth: {env: {SERVICE_KEYRING: "1 abc"}}}`, "invalid propertyName 'SERVICE_KEYRING'"},
+		"a label that selects pods":        {`services: {auth: {podLabels: {app.kubernetes.io/component: jobs}}}`, "invalid propertyName 'app.kubernetes.io/component'"},
 		"no limit of memory":               {`defaults: {resources: {limits: {memory: null}}}`, "memory"},
 		"an access mode":                   {`audit: {accessMode: ReadOnlyMany}`, "audit/accessMode"},
 		"an unknown driver":                {`objects: {driver: gcs}`, "objects/driver"},

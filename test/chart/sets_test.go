@@ -13,7 +13,7 @@ func rules(t *testing.T) map[string]rule {
 	t.Helper()
 	return map[string]rule{
 		"probes": inEachContainer(probes), "resources": inEachContainer(resources), "restricted": inEachContainer(restricted), "images": inEachContainer(images),
-		"mounts": mounts, "grace": grace, "budgets": budgets,
+		"mounts": mounts, "grace": grace, "budgets": budgets, "placed": placed,
 		"secrets exist": secretsExist, "no secrets": noSecrets(secretSettings(t)), "own secrets": ownSecrets,
 		"edges": edgesEqual(codeEdges(t)), "denied": denied, "reachable": reachable(codeEdges(t)), "hooked": hooked, "trusts": inEachContainer(trusts), "outside": outsideEqual, "services": servicesReach, "ports": portsEqual(ports(t)),
 		"settings": settingsExist(settings(t)), "metrics": metricsExist(metricNames(t)), "runbooks": runbooks(headings(t)), "unique": unique,

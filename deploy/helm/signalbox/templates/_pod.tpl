@@ -257,3 +257,38 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 {{- end -}}
+
+{{/* The metadata of the pod of a job. It needs what the defaults give to all pods. (dict "root" $ "part" "setup") */}}
+{{- define "signalbox.jobMetadata" -}}
+labels:
+  {{- include "signalbox.labels" . | nindent 2 }}
+  {{- with .root.Values.defaults.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .root.Values.defaults.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The nodes and the priority of the pod of a job, from the defaults. Of the affinity only that to nodes: a job that had to run
+beside a pod of a service, or on a node without one, might never start. */}}
+{{- define "signalbox.jobPlacement" -}}
+{{- $defaults := .Values.defaults -}}
+{{- with $defaults.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $defaults.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with dig "affinity" "nodeAffinity" dict $defaults }}
+affinity:
+  nodeAffinity:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
+{{- with $defaults.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

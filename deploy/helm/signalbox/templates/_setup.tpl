@@ -10,10 +10,10 @@
 {{/* The pod of the setup job. (dict "root" $ "args" (list ..) "database" true) */}}
 {{- define "signalbox.setupPod" -}}
 metadata:
-  labels:
-    {{- include "signalbox.labels" (dict "root" .root "part" "setup") | nindent 4 }}
+  {{- include "signalbox.jobMetadata" (dict "root" .root "part" "setup") | nindent 2 }}
 spec:
   restartPolicy: Never
+  {{- include "signalbox.jobPlacement" .root | nindent 2 }}
   serviceAccountName: {{ include "signalbox.fullname" .root }}-setup
   automountServiceAccountToken: true
   enableServiceLinks: true
