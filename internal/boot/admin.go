@@ -24,10 +24,18 @@ const (
 // HTTPWorker returns a worker that serves HTTP on the listener until it is stopped. Requests that are open then may
 // finish until the deadline of the stop. After the deadline their connections are closed.
 func HTTPWorker(name string, listener net.Listener, handler http.Handler) process.Worker {
-	server := &http.Server{
+	return serverWorker(name, listener, newServer(handler))
+}
+
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		DisableGeneralOptionsHandler: true, ConnState: httpguard.State,
 	}
+}
+
+// serverWorker returns the worker of HTTPWorker for a server of newServer.
+func serverWorker(name string, listener net.Listener, server *http.Server) process.Worker {
 	return process.Worker{
 		Name: name,
 		Run: func(ctx context.Context) error {

@@ -43,6 +43,8 @@ type holding struct {
 	// leaving is true while load balancers are to send new requests to other replicas. Until draining begins, requests are
 	// served, but each response ends its connection.
 	leaving atomic.Bool
+	// ages limits how long the connections of the workers take new requests.
+	ages connectionAges
 	// log reports requests that did not end.
 	log *slog.Logger
 	// grace is how long open requests may take after the first of the workers began to stop, limit how long the whole stop
@@ -59,7 +61,10 @@ type holding struct {
 }
 
 func (e *Env) holding(svc Service, handler http.Handler) *holding {
-	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID, log: e.Log, grace: e.Stop.StopGrace, limit: e.Stop.Limit()}
+	h := &holding{
+		next: handler, refuse: http.HandlerFunc(e.refuseDraining), ages: newConnectionAges(), empty: make(chan struct{}),
+		newID: e.newRequestID, log: e.Log, grace: e.Stop.StopGrace, limit: e.Stop.Limit(),
+	}
 	if own, ok := svc.(Drainer); ok {
 		h.refuse, h.onDrain = handler, own.Drain
 	}
@@ -81,7 +86,9 @@ func (h *holding) worker(name string, listener net.Listener, secured *tls.Config
 	if secured != nil {
 		guarded.Secure(secured)
 	}
-	w := HTTPWorker(name, guarded, h)
+	server := newServer(h)
+	server.ConnContext = h.ages.begin
+	w := serverWorker(name, guarded, server)
 	shutdown, run := w.Stop, w.Run
 	w.Drain = func() { h.leaving.Store(true) }
 	if !h.listens { // workers are stopped in reverse order, so this one cuts off the last requests
@@ -184,8 +191,8 @@ func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.leave()
-	if h.leaving.Load() {
-		w.Header().Set("Connection", "close")
+	if h.leaving.Load() || h.ages.over(r) {
+		w.Header().Set("Connection", "close") // without effect on an upgrade, whose handler writes the head itself
 	}
 	h.next.ServeHTTP(w, r)
 }

@@ -29,11 +29,13 @@ const (
 	handshakeTimeout   = 10 * time.Second
 	maxStreams         = 1000
 	maxHeaders         = 160 << 10 // a caller token of 64 KiB, other headers and a reserve
-	// connectionAge is how long a connection takes new calls; grpc varies it by a tenth. A client then opens another one
-	// and looks up the addresses of the service again, so that replicas that were added get their share of the calls. The
-	// calls on the old connection continue without a limit, because streams such as that of an agent last for days.
-	connectionAge = 5 * time.Minute
 )
+
+// ConnectionAge is how long a connection takes new calls; grpc varies it by a tenth. A client then opens another one
+// and looks up the addresses of the service again, so that replicas that were added get their share of the calls. The
+// calls on the old connection continue without a limit, because streams such as that of an agent last for days. The HTTP
+// listeners of ingest and inference have the same limit.
+const ConnectionAge = 5 * time.Minute
 
 // ServerOptions are the options of a server. Service, Log, Clock and NewRequestID are required.
 type ServerOptions struct {
@@ -54,7 +56,7 @@ type ServerOptions struct {
 	Telemetry Telemetry
 	// StopTimeout is how long running calls may take after Serve's context is done; zero means 10 s.
 	StopTimeout time.Duration
-	// ConnectionAge is how long a connection takes new calls; zero means five minutes.
+	// ConnectionAge replaces the constant ConnectionAge, unless it is zero.
 	ConnectionAge time.Duration
 }
 
@@ -80,7 +82,7 @@ func NewServer(o ServerOptions) *Server {
 		o.StopTimeout = defaultStopTimeout
 	}
 	if o.ConnectionAge == 0 {
-		o.ConnectionAge = connectionAge
+		o.ConnectionAge = ConnectionAge
 	}
 	s := &Server{
 		options: o, health: health.NewServer(), methods: map[string]method{}, calls: newDirectCalls(),
