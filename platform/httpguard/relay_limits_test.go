@@ -106,7 +106,7 @@ func TestRelay_partialFarewell(t *testing.T) {
 	t.Parallel()
 	addr, _ := relay(t, func(c httprelay.Conn, r *httprelay.Request) httprelay.Result {
 		if r.Target == "/fast/1" {
-			body := strings.Repeat("x", 32<<20)
+			body := strings.Repeat("x", 128<<20) // more than the largest buffers of the kernel
 			c.Farewell(fmt.Appendf(nil, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: %d\r\n\r\n%s", len(body), body), time.Now().Add(late))
 			return httprelay.Served
 		}
